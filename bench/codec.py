@@ -23,7 +23,7 @@ from nearkv.core import (
 )
 from nearkv.results import Goal, Result
 
-_LOSSLESS = (Codec.NONE, Codec.RESIDUAL, Codec.PLANES_LZ4, Codec.PLANES_ZSTD)
+_LOSSLESS = (Codec.NONE, Codec.PLANES_LZ4, Codec.PLANES_ZSTD)
 _BLOCKS = 64  # per set and tensor
 
 
@@ -123,8 +123,6 @@ def _measure(blocks: _Blocks, codec: Codec, repeat: int) -> Iterator[Result]:
 
 
 def _size_goal(codec: Codec) -> Goal | None:
-    if codec == Codec.RESIDUAL:
-        return Goal("<=", 0.77)  # keys with their search planes
     if codec == Codec.PLANES_ZSTD:
         return Goal("<=", 0.70)  # cold, lossless
     return None

@@ -42,13 +42,9 @@ BlockShape value_shape(const nkv_page_header& header) {
   return {Tensor::kValues, static_cast<RowDtype>(header.dtype), header.value_dim};
 }
 
-// RESIDUAL is for keys.
-Codec value_codec(uint8_t codec) {
-  return codec == NKV_CODEC_RESIDUAL ? Codec::kPlanesLz4 : static_cast<Codec>(codec);
-}
-
 uint8_t unpack(const Page& page, BlockCoder& coder, PageRows* rows) {
   const nkv_page_header& header = page.header();
+  if (!is_codec(header.codec)) return NKV_STATUS_UNSUPPORTED;
   const auto bytes = page.bytes();
   const uint64_t end = kPayload + header.payload_bytes;
   if (end < kFirstBlock) return NKV_STATUS_CORRUPT;
@@ -61,7 +57,7 @@ uint8_t unpack(const Page& page, BlockCoder& coder, PageRows* rows) {
   uint8_t status = coder.decode(static_cast<Codec>(header.codec), key_shape(header),
                                 bytes.subspan(kFirstBlock, payload.k_bytes), &rows->keys);
   if (status == NKV_STATUS_OK && has_value_rows(header)) {
-    status = coder.decode(value_codec(header.codec), value_shape(header),
+    status = coder.decode(static_cast<Codec>(header.codec), value_shape(header),
                           bytes.subspan(layout.values, payload.v_bytes), &rows->values);
   }
   if (has_scales(header)) {
@@ -89,7 +85,7 @@ uint8_t build_cold(const nkv_page_header& source, uint16_t generation, uint8_t c
   std::vector<std::byte> values;
   uint8_t status = coder.encode(static_cast<Codec>(codec), key_shape(header), rows.keys, &keys);
   if (status == NKV_STATUS_OK && has_value_rows(header)) {
-    status = coder.encode(value_codec(codec), value_shape(header), rows.values, &values);
+    status = coder.encode(static_cast<Codec>(codec), value_shape(header), rows.values, &values);
   }
   if (status != NKV_STATUS_OK) return status;
 

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "domain.hpp"
+#include "nearkv/codec.hpp"
 #include "outcome.hpp"
 
 namespace nearkv::model {
@@ -24,8 +25,7 @@ inline constexpr uint64_t kFeatures = NKV_FEATURE_TOPK | NKV_FEATURE_FILTERS | N
 
 /// What the CODECS register says: all of them, both ways.
 inline constexpr uint64_t kCodecs =
-    ((2ULL << NKV_CODEC_FP8) - 1) *
-    (1ULL << NKV_REG_CODECS_BUILT_SHIFT | 1ULL << NKV_REG_CODECS_READ_SHIFT);
+    kCodecNumbers * (1ULL << NKV_REG_CODECS_BUILT_SHIFT | 1ULL << NKV_REG_CODECS_READ_SHIFT);
 
 /// Opcode and tag stand at the same place in every command.
 uint8_t opcode_of(const Command& command);

@@ -37,11 +37,10 @@ class Retention:
     Of each (layer, KV head) whole pages of `budget_tokens` tokens on average stay: the first page,
     where there is room for another, then those worth most by `policy` of nearkv.retention, heads
     sharing by `rule`. The others are compressed into the codec `cold`: nothing is lost by
-    PLANES_ZSTD, PLANES_LZ4 and RESIDUAL; INT8, FP8 and INT4 keep fewer bits. Attention leaves them
-    out; but every `recall_tokens` tokens a query asks them too, decoded near the data for its
-    `top_k` tokens, and pages that it finds come back in place of others. `parameters` None: the
-    policy's own, and for heavy_hitters a decay of 0.5, by which what was asked for last is worth
-    most.
+    PLANES_ZSTD and PLANES_LZ4; INT8, FP8 and INT4 keep fewer bits. Attention leaves them out; but
+    every `recall_tokens` tokens a query asks them too, decoded near the data for its `top_k`
+    tokens, and pages that it finds come back in place of others. `parameters` None: the policy's
+    own, and for heavy_hitters a decay of 0.5, by which what was asked for last is worth most.
     """
 
     budget_tokens: int

@@ -142,8 +142,6 @@ std::string_view name(Codec codec) {
   switch (codec) {
     case Codec::kNone:
       return "none";
-    case Codec::kResidual:
-      return "residual";
     case Codec::kPlanesLz4:
       return "planes_lz4";
     case Codec::kPlanesZstd:

@@ -19,8 +19,8 @@ struct DamageCase {
 
 std::vector<DamageCase> damage_cases() {
   std::vector<DamageCase> cases;
-  for (const Codec codec : {Codec::kNone, Codec::kResidual, Codec::kPlanesLz4, Codec::kPlanesZstd,
-                            Codec::kInt8, Codec::kInt4, Codec::kFp8}) {
+  for (const Codec codec : {Codec::kNone, Codec::kPlanesLz4, Codec::kPlanesZstd, Codec::kInt8,
+                            Codec::kInt4, Codec::kFp8}) {
     for (const Tensor tensor : {Tensor::kKeys, Tensor::kValues}) {
       for (const RowDtype dtype : {RowDtype::kBf16, RowDtype::kFp16, RowDtype::kFp8E4m3,
                                    RowDtype::kFp8E5m2, RowDtype::kInt8}) {

@@ -26,8 +26,7 @@ std::ostream& operator<<(std::ostream& out, const LosslessCase& c) {
 
 std::vector<LosslessCase> lossless_cases() {
   std::vector<LosslessCase> cases;
-  for (const Codec codec :
-       {Codec::kNone, Codec::kResidual, Codec::kPlanesLz4, Codec::kPlanesZstd}) {
+  for (const Codec codec : {Codec::kNone, Codec::kPlanesLz4, Codec::kPlanesZstd}) {
     for (const Tensor tensor : {Tensor::kKeys, Tensor::kValues}) {
       for (const RowDtype dtype : {RowDtype::kBf16, RowDtype::kFp16, RowDtype::kFp8E4m3,
                                    RowDtype::kFp8E5m2, RowDtype::kInt8}) {
@@ -131,7 +130,6 @@ TEST(CompressionRatio, HoldsOnGaussianRows) {
            static_cast<double>(rows.size());
   };
   const BlockShape keys{Tensor::kKeys, RowDtype::kBf16, 128};
-  EXPECT_LE(ratio(Codec::kResidual, keys), 0.77);
   EXPECT_LE(ratio(Codec::kPlanesZstd, keys), 0.70);
   EXPECT_LE(ratio(Codec::kPlanesLz4, keys), 0.73);
 }

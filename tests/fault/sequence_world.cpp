@@ -193,7 +193,7 @@ SequenceStep random_step(const Sequences& sequences, Random& random) {
     constexpr std::array kKinds = {SequenceStep::Kind::kTranscode,
                                    SequenceStep::Kind::kTranscodePages, SequenceStep::Kind::kQuery};
     step.kind = kKinds[random() % kKinds.size()];
-    step.codec = random() % 2 == 0 ? NKV_CODEC_NONE : NKV_CODEC_RESIDUAL;
+    step.codec = random() % 2 == 0 ? NKV_CODEC_NONE : NKV_CODEC_PLANES_LZ4;
     step.kv_head = static_cast<std::uint16_t>(pick(random, 0, kPoolHeads - 1));
     step.chosen = pick(random, 0, (1U << pages) - 1);
   } else {

@@ -15,7 +15,7 @@ class SmallDevice {
     const KvData data = make_kv(Shape::kTopics, 160, 64, 48, 5);
     bench_.allocate(4096);  // So that address 0 is no page.
     list_ = append(&bench_, data, NKV_ROW_FORM_DELTA4, NKV_ROW_FORM_RAW);
-    for (const std::uint8_t codec : {NKV_CODEC_PLANES_ZSTD, NKV_CODEC_RESIDUAL, NKV_CODEC_INT4}) {
+    for (const std::uint8_t codec : {NKV_CODEC_PLANES_ZSTD, NKV_CODEC_INT4}) {
       add_cold(codec);
     }
     const std::vector<std::uint16_t> queries = make_queries(data, 3, 3.0, 6);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "nearkv/codec.hpp"
 #include "support/checksum.hpp"
 #include "support/seed.hpp"
 #include "transcoded.hpp"
@@ -80,21 +81,26 @@ TEST_P(TranscodeRefusalTest, AForgedPayloadIsCorrupt) {
   if (!lossless_.empty()) {
     forgeries.emplace_back("K block", [](auto*, auto page) { page[192] ^= std::byte{0xFF}; });
   }
-  for (const auto& [name, forge] : forgeries) {
+  const auto status_of = [&](const Forge& forge) {
     bench_.clear();
     const StoredList written = append(&bench_, source);
     const Transcoded cold = transcode(&bench_, written, codec_, roomy(list));
-    ASSERT_EQ(cold.completion.status, NKV_STATUS_OK);
+    EXPECT_EQ(cold.completion.status, NKV_STATUS_OK);
     const auto page = page_at(&bench_, cold.list.page_list, 0, cold.sizes[0]);
     auto* const header = reinterpret_cast<nkv_page_header*>(page.data());
     forge(header, page);
     header->crc_v_exceptions = checksum(page.subspan(128, header->payload_bytes));
     header->crc_hot = checksum(page.first(60));
     header->crc_cold = checksum(page.subspan(64, 60));
-    const nkv_completion completion =
-        transcode(&bench_, cold.list, NKV_CODEC_NONE, roomy(list)).completion;
-    EXPECT_EQ(completion.status, NKV_STATUS_CORRUPT) << name;
+    return transcode(&bench_, cold.list, NKV_CODEC_NONE, roomy(list)).completion.status;
+  };
+  for (const auto& [name, forge] : forgeries) {
+    EXPECT_EQ(status_of(forge), NKV_STATUS_CORRUPT) << name;
   }
+  constexpr std::uint8_t kNoCodec = 1;
+  static_assert(!is_codec(kNoCodec));
+  EXPECT_EQ(status_of([](auto* header, auto) { header->codec = kNoCodec; }),
+            NKV_STATUS_UNSUPPORTED);
 }
 
 TEST_P(TranscodeRefusalTest, StopsAtTheFirstPageThatDoesNotFit) {

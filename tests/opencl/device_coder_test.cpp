@@ -10,8 +10,8 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-constexpr Codec kCodecs[] = {Codec::kResidual, Codec::kPlanesLz4, Codec::kPlanesZstd,
-                             Codec::kInt8,     Codec::kInt4,      Codec::kFp8};
+constexpr Codec kCodecs[] = {Codec::kPlanesLz4, Codec::kPlanesZstd, Codec::kInt8, Codec::kInt4,
+                             Codec::kFp8};
 
 constexpr std::uint16_t kDims[] = {16, 80, 576};
 

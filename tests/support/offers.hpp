@@ -45,8 +45,7 @@ inline bool offers_codec(Device& device, std::uint8_t codec) {
 /// Those that it offers and that give back every bit.
 inline std::vector<std::uint8_t> lossless_codecs(Device& device) {
   std::vector<std::uint8_t> codecs;
-  for (const std::uint8_t codec :
-       {NKV_CODEC_PLANES_ZSTD, NKV_CODEC_RESIDUAL, NKV_CODEC_PLANES_LZ4}) {
+  for (const std::uint8_t codec : {NKV_CODEC_PLANES_ZSTD, NKV_CODEC_PLANES_LZ4}) {
     if (offers_codec(device, codec)) codecs.push_back(codec);
   }
   return codecs;

@@ -28,16 +28,22 @@ inline constexpr std::size_t kMaxBlockDim = NKV_MAX_HEAD_DIM;
 ///   kInt4  the same with 15 for 255
 ///   kFp8   max(2^-4 * |v|, 2^-17 * max(|lo|, |hi|)) + 2^-126
 enum class Codec : std::uint8_t {
-  /// The rows, unchanged. Every dtype.
-  kNone = NKV_CODEC_NONE,
-  /// Lossless. Keys in bf16: digest and search planes stay readable, tokens stand for themselves.
-  kResidual = NKV_CODEC_RESIDUAL,
+  kNone = NKV_CODEC_NONE,               ///< The rows, unchanged. Every row dtype.
   kPlanesLz4 = NKV_CODEC_PLANES_LZ4,    ///< Lossless. Every row dtype.
   kPlanesZstd = NKV_CODEC_PLANES_ZSTD,  ///< Lossless. Every row dtype.
   kInt8 = NKV_CODEC_INT8,               ///< Lossy. |elements| below 2^126.
   kInt4 = NKV_CODEC_INT4,               ///< Lossy. |elements| below 2^126.
   kFp8 = NKV_CODEC_FP8,                 ///< Lossy.
 };
+
+/// Bit c: there is a codec of number c.
+inline constexpr std::uint64_t kCodecNumbers =
+    1ULL << NKV_CODEC_NONE | 1ULL << NKV_CODEC_PLANES_LZ4 | 1ULL << NKV_CODEC_PLANES_ZSTD |
+    1ULL << NKV_CODEC_INT8 | 1ULL << NKV_CODEC_INT4 | 1ULL << NKV_CODEC_FP8;
+
+[[nodiscard]] constexpr bool is_codec(unsigned number) noexcept {
+  return number < 64 && (kCodecNumbers >> number & 1) != 0;
+}
 
 /// Which tensor the rows are.
 enum class Tensor : std::uint8_t { kKeys = NKV_TENSOR_KEYS, kValues = NKV_TENSOR_VALUES };

@@ -3,7 +3,6 @@
 #include <bit>
 
 #include "codec/block_codec.hpp"
-#include "codec/code_planes.hpp"
 #include "codec/element_bytes.hpp"
 #include "codec/groups.hpp"
 #include "page/elements.hpp"
@@ -53,6 +52,23 @@ std::uint16_t to_flushed_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto rounded = static_cast<std::uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
   return (rounded & kBf16Exponent) == 0 ? std::uint16_t{0} : rounded;
+}
+
+// Channel c is the low half of byte c, channel c + dim / 2 its high half.
+void pack_nibbles(std::span<const std::uint8_t> codes, std::byte* nibbles) {
+  const std::size_t half = codes.size() / 2;
+  for (std::size_t c = 0; c < half; ++c) {
+    nibbles[c] = static_cast<std::byte>(codes[c] | (codes[c + half] << 4));
+  }
+}
+
+void unpack_nibbles(const std::byte* nibbles, std::span<std::uint8_t> codes) {
+  const std::size_t half = codes.size() / 2;
+  for (std::size_t c = 0; c < half; ++c) {
+    const auto both = std::to_integer<std::uint8_t>(nibbles[c]);
+    codes[c] = both & 0xF;
+    codes[c + half] = both >> 4;
+  }
 }
 
 template <unsigned kBits>
@@ -118,7 +134,6 @@ Status decode(const BlockShape& shape, std::span<const std::byte> encoded,
     if constexpr (kBits == 8) {
       std::ranges::copy(std::span(row_in, codes.size()), std::as_writable_bytes(codes).begin());
     } else {
-      std::ranges::fill(codes, std::uint8_t{0});
       unpack_nibbles(row_in, codes);
     }
     const auto row = words.subspan(token * shape.dim, shape.dim);

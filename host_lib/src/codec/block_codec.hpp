@@ -29,7 +29,6 @@ struct BlockCodec {
 };
 
 extern const BlockCodec none_codec;
-extern const BlockCodec residual_codec;
 extern const BlockCodec planes_lz4_codec;
 extern const BlockCodec planes_zstd_codec;
 extern const BlockCodec int8_codec;

@@ -18,7 +18,6 @@ struct TableEntry {
 
 constexpr std::array kCodecs{
     TableEntry{Codec::kNone, &codec::none_codec},
-    TableEntry{Codec::kResidual, &codec::residual_codec},
     TableEntry{Codec::kPlanesLz4, &codec::planes_lz4_codec},
     TableEntry{Codec::kPlanesZstd, &codec::planes_zstd_codec},
     TableEntry{Codec::kInt8, &codec::int8_codec},

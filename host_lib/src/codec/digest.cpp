@@ -6,9 +6,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "codec/ranges.hpp"
 #include "nearkv/codec.hpp"
-#include "page/elements.hpp"
 
 namespace nearkv::codec {
 namespace {
@@ -75,58 +73,6 @@ std::int16_t smallest_steps(std::span<const float> low, std::span<const float> h
     steps[c].exponent = static_cast<std::int16_t>((number >> 3) - kStepExponentBias);
   }
   return static_cast<std::int16_t>(k_step_exponent);
-}
-
-std::int16_t key_digest(std::span<const std::uint16_t> rows, std::span<ChannelStep> steps) {
-  const std::size_t dim = steps.size();
-  std::array<Range, kMaxBlockDim> ranges;
-  channel_ranges(rows, std::span(ranges).first(dim));
-  std::array<float, kMaxBlockDim> low;
-  std::array<float, kMaxBlockDim> high;
-  for (std::size_t c = 0; c < dim; ++c) {
-    low[c] = from_bf16(ranges[c].low);
-    high[c] = from_bf16(ranges[c].high);
-  }
-  return smallest_steps(std::span(low).first(dim), std::span(high).first(dim), steps);
-}
-
-// floor(v / step) as a product with 1 / mantissa: a quotient that is not an integer differs from
-// one by at least 1 / 255, the product is off by less than 2^-12, so a nudge of 2^-11 puts every
-// product on the right side; only negative numbers nearer to zero than that need to be told apart.
-void key_codes(std::span<const std::uint16_t> rows, std::span<const ChannelStep> steps,
-               std::span<std::uint8_t> codes) {
-  constexpr int kOffset = 1024;
-  constexpr float kNudge = 0x1p-11F;
-  constexpr std::int32_t kNegligible = 100 << 23;  // 2^-27: far below one step.
-  const std::size_t dim = steps.size();
-  std::array<std::uint32_t, kMaxBlockDim> exponent_shift;
-  std::array<float, kMaxBlockDim> reciprocal;
-  std::array<std::int32_t, kMaxBlockDim> first_cell;
-  for (std::size_t c = 0; c < dim; ++c) {
-    exponent_shift[c] = static_cast<std::uint32_t>(std::int32_t{steps[c].exponent}) << 23;
-    reciprocal[c] = 1.0F / static_cast<float>(steps[c].mantissa);
-    first_cell[c] = kBaseSteps * steps[c].base;
-  }
-
-  for (std::size_t token = 0; token < kBlockTokens; ++token) {
-    const std::uint16_t* const row = rows.data() + token * dim;
-    std::uint8_t* const row_codes = codes.data() + token * dim;
-    for (std::size_t c = 0; c < dim; ++c) {
-      const std::uint32_t exponent = row[c] & kBf16Exponent;
-      const std::uint32_t magnitude = std::uint32_t{row[c] & std::uint32_t{kBf16Magnitude}} << 16;
-      const std::uint32_t sign = std::uint32_t{row[c] & std::uint32_t{kBf16Sign}} << 16;
-      // Scaling by a power of two on the exponent field, so that no subnormal number arises.
-      const auto scaled = static_cast<std::int32_t>(magnitude - exponent_shift[c]);
-      const bool normal = (exponent != 0) & (exponent != kBf16Exponent);
-      const bool usable = normal & (scaled > kNegligible);
-      const std::uint32_t bounded = usable ? static_cast<std::uint32_t>(scaled) : kNegligible;
-      const float quotient = std::bit_cast<float>(bounded | sign) * reciprocal[c];
-      const std::int32_t nudged =
-          static_cast<std::int32_t>(quotient + (kOffset + kNudge)) - kOffset;
-      const bool below_zero = (sign != 0) & normal & (nudged >= 0);
-      row_codes[c] = static_cast<std::uint8_t>((below_zero ? -1 : nudged) - first_cell[c]);
-    }
-  }
 }
 
 }  // namespace nearkv::codec

@@ -1,5 +1,4 @@
-// The per-channel quantiser of a key page (emulator/model/ARITHMETIC.md section 2.1): its digest
-// and the 8-bit codes whose upper half are the search planes.
+// The per-channel quantiser of a key page (emulator/model/ARITHMETIC.md section 2.1).
 #pragma once
 
 #include <cmath>
@@ -34,14 +33,6 @@ struct ChannelStep {
 /// have the smallest that the digest can express.
 std::int16_t smallest_steps(std::span<const float> low, std::span<const float> high,
                             std::span<ChannelStep> steps);
-
-/// The same of a block of bf16 keys, `rows` being [64][steps.size()]; keys that are not finite
-/// count as zero.
-std::int16_t key_digest(std::span<const std::uint16_t> rows, std::span<ChannelStep> steps);
-
-/// Codes of all elements, `codes` being [64][steps.size()], with steps found by key_digest(rows).
-void key_codes(std::span<const std::uint16_t> rows, std::span<const ChannelStep> steps,
-               std::span<std::uint8_t> codes);
 
 /// One entry of the page array K_DIGEST.
 [[nodiscard]] constexpr std::uint16_t pack_step(const ChannelStep& step, int k_step_exponent) {

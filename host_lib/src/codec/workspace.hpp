@@ -28,10 +28,6 @@ class Workspace {
   [[nodiscard]] std::span<std::uint16_t> transformed(std::size_t count) {
     return std::span(transformed_).first(count);
   }
-  /// A byte for each.
-  [[nodiscard]] std::span<std::uint8_t> codes(std::size_t count) {
-    return std::span(codes_).first(count);
-  }
   /// Room for 16 bits of every element and a byte of every channel.
   [[nodiscard]] std::span<std::uint64_t> plain() { return plain_; }
 
@@ -47,7 +43,6 @@ class Workspace {
 
   alignas(64) std::array<std::uint16_t, kMaxElements> words_;
   alignas(64) std::array<std::uint16_t, kMaxElements> transformed_;
-  alignas(64) std::array<std::uint8_t, kMaxElements> codes_;
   alignas(64) std::array<std::uint64_t, (2 * kMaxElements + kMaxBlockDim) / 8> plain_;
   std::unique_ptr<ZSTD_CCtx_s, ZstdDeleter> zstd_encoder_;
   std::unique_ptr<ZSTD_DCtx_s, ZstdDeleter> zstd_decoder_;

@@ -12,6 +12,7 @@
 #include "device/memory_uri.hpp"
 #include "device/pause.hpp"
 #include "device/queue_register.hpp"
+#include "nearkv/codec.hpp"
 
 namespace nearkv {
 namespace {
@@ -33,8 +34,7 @@ std::uint64_t limits() {
 
 /// All of them, both ways.
 constexpr std::uint64_t kCodecs =
-    ((2ULL << NKV_CODEC_FP8) - 1) *
-    (1ULL << NKV_REG_CODECS_BUILT_SHIFT | 1ULL << NKV_REG_CODECS_READ_SHIFT);
+    kCodecNumbers * (1ULL << NKV_REG_CODECS_BUILT_SHIFT | 1ULL << NKV_REG_CODECS_READ_SHIFT);
 
 std::uint64_t ticks() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();

@@ -42,11 +42,6 @@ BlockShape value_shape(const nkv_page_header& header) {
   return {Tensor::kValues, static_cast<RowDtype>(header.dtype), header.value_dim};
 }
 
-/// RESIDUAL is for keys.
-std::uint8_t value_codec(std::uint8_t codec) {
-  return codec == NKV_CODEC_RESIDUAL ? std::uint8_t{NKV_CODEC_PLANES_LZ4} : codec;
-}
-
 Status device_status(Status status, Status otherwise) {
   if (status == Status::kOk) return status;
   return status == Status::kOutOfMemory ? Status::kInternal : otherwise;
@@ -83,6 +78,7 @@ void PageRows::resize(const nkv_page_header& header) {
 
 Status ColdPageCodec::unpack(const nkv_page_header& header, std::span<const std::byte> page,
                              PageRows* rows) {
+  if (!is_codec(header.codec)) return Status::kUnsupported;
   nkv_cold_payload payload{};
   const std::size_t end = kPayloadAt + header.payload_bytes;
   if (end < kKeysAt) return Status::kCorrupt;
@@ -95,7 +91,7 @@ Status ColdPageCodec::unpack(const nkv_page_header& header, std::span<const std:
   Status status = decode(static_cast<Codec>(header.codec), key_shape(header),
                          page.subspan(kKeysAt, payload.k_bytes), rows->keys, workspace_);
   if (status == Status::kOk && has_values(header)) {
-    status = decode(static_cast<Codec>(value_codec(header.codec)), value_shape(header),
+    status = decode(static_cast<Codec>(header.codec), value_shape(header),
                     page.subspan(places.values, payload.v_bytes), rows->values, workspace_);
   }
   std::ranges::copy(page.subspan(places.scales, rows->scales.size()), rows->scales.begin());
@@ -120,8 +116,8 @@ Status ColdPageCodec::pack(const PageRows& rows, nkv_page_header* header, std::s
   Status status =
       encode_block(header->codec, key_shape(*header), rows.keys, &key_block_, &payload.k_bytes);
   if (status == Status::kOk && has_values(*header)) {
-    status = encode_block(value_codec(header->codec), value_shape(*header), rows.values,
-                          &value_block_, &payload.v_bytes);
+    status = encode_block(header->codec, value_shape(*header), rows.values, &value_block_,
+                          &payload.v_bytes);
   }
   if (status != Status::kOk) return status;
   const Places places(*header, payload);

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string_view>
 
+#include "nearkv/codec.hpp"
 #include "pool/pool_impl.hpp"
 #include "round_up.hpp"
 
@@ -16,17 +17,17 @@ namespace {
 constexpr std::uint32_t kSlotSizes = 8;
 
 constexpr std::array<std::string_view, NKV_CODEC_FP8 + 1> kCodecNames = {
-    "NONE", "RESIDUAL", "PLANES_LZ4", "PLANES_ZSTD", "INT8", "INT4", "FP8"};
+    "NONE", "", "PLANES_LZ4", "PLANES_ZSTD", "INT8", "INT4", "FP8"};
 
-std::string name_of(std::uint64_t codec) {
-  const std::string_view name = codec < kCodecNames.size() ? kCodecNames[codec] : "unknown";
+std::string name_of(unsigned codec) {
+  const std::string_view name = is_codec(codec) ? kCodecNames[codec] : "unknown";
   return std::to_string(codec) + " (" + std::string(name) + ")";
 }
 
 /// The codecs of a field of register CODECS.
 std::string names_of(std::uint64_t codecs) {
   std::string names;
-  for (std::size_t codec = 0; codec < kCodecNames.size(); ++codec) {
+  for (unsigned codec = 0; codec < kCodecNames.size(); ++codec) {
     if ((codecs >> codec & 1) != 0) names += (names.empty() ? "" : ", ") + name_of(codec);
   }
   return names.empty() ? "none" : names;
@@ -169,7 +170,7 @@ std::uint8_t Pool::Impl::codec_of(const nkv_page_entry& entry) const {
 }
 
 Status Pool::Impl::check_built(std::uint8_t codec, const std::string& what) {
-  if (codec >= kCodecNames.size()) {
+  if (!is_codec(codec)) {
     return fail(Status::kBadArgument, what,
                 "there is no codec " + std::to_string(codec) + "; take one of enum nkv_codec");
   }

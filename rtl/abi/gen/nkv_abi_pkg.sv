@@ -229,9 +229,6 @@ package nkv_abi_pkg;
   typedef enum logic [7:0] {
     // Attendable.
     CodecNone = 8'd0,
-    // Lossless bf16 keys: search planes kept as they are, then each code's low nibble and just the
-    // bits that tell the value inside its cell. Values as in PLANES_LZ4.
-    CodecResidual = 8'd1,
     // Lossless: exponent-delta bit planes, LZ4.
     CodecPlanesLz4 = 8'd2,
     // Lossless: exponent-delta bit planes, ZSTD.
@@ -463,10 +460,10 @@ package nkv_abi_pkg;
   // Follows the header of a compressed page. Behind it come the K block, the V block unless v_form
   // is NONE, and KEY_SCALES if flagged, each starting at a multiple of BURST_BYTES from the page's
   // start; bytes between them are zero. A block is one tensor in the header's codec
-  // (host_lib/src/codec/FORMATS.md; with RESIDUAL, which is for keys, V is in PLANES_LZ4). In the
-  // header, payload_bytes reaches to the end of the last part, crc_v_exceptions covers them all,
-  // the other arrays' checksums are zero, and what else it says is what the source page said. The
-  // page's size is rounded up to PAGE_GRAIN_BYTES, with zeros.
+  // (host_lib/src/codec/FORMATS.md). In the header, payload_bytes reaches to the end of the last
+  // part, crc_v_exceptions covers them all, the other arrays' checksums are zero, and what else it
+  // says is what the source page said. The page's size is rounded up to PAGE_GRAIN_BYTES, with
+  // zeros.
   typedef struct packed {
     // Byte 8. Zero.
     logic [63:0] reserved;
@@ -693,14 +690,14 @@ package nkv_abi_pkg;
   // These places overlap no source and each other not (BAD_FIELD); every checksum of a source is
   // verified first. TRANSCODE decodes a page to its rows, encodes them anew and writes the new
   // page's size in bytes (u32) to `result`; a page larger than `slot_bytes` is PAGE_OVERFLOW, a
-  // codec that does not take the rows (lossy ones and RESIDUAL: bf16; lossy ones: finite, below
-  // 2^126 for INT8 and INT4) BAD_PAGE, a damaged source CORRUPT, a codec that CODECS does not name
-  // or rows wider than LIMITS UNSUPPORTED. Codec NONE builds the page as APPEND does, in the
-  // source's row forms; rows that a lossy codec has changed so that DELTA4 cannot hold them become
-  // RAW, K and V both. A command stops at the first page that fails: those before it are done, as
-  // the completion's `count` says, and their sources stay; what the others' new places held may be
-  // lost. The completion means that what was done is durable where the memory is, as with APPEND:
-  // new pages of TRANSCODE and COPY, and the zeros of ERASE.
+  // codec that does not take the rows (lossy ones: bf16, finite, below 2^126 for INT8 and INT4)
+  // BAD_PAGE, a damaged source CORRUPT, a codec that CODECS does not name or rows wider than LIMITS
+  // UNSUPPORTED. Codec NONE builds the page as APPEND does, in the source's row forms; rows that a
+  // lossy codec has changed so that DELTA4 cannot hold them become RAW, K and V both. A command
+  // stops at the first page that fails: those before it are done, as the completion's `count` says,
+  // and their sources stay; what the others' new places held may be lost. The completion means that
+  // what was done is durable where the memory is, as with APPEND: new pages of TRANSCODE and COPY,
+  // and the zeros of ERASE.
   typedef struct packed {
     // Byte 40. Zero.
     logic [2:0][63:0] reserved2;
@@ -1360,7 +1357,8 @@ package nkv_abi_pkg;
     broken = '0;
     broken[0] = !(command.opcode inside {OpcodeTranscode, OpcodeScrub, OpcodeErase, OpcodeCopy});
     broken[1] = command.flags != '0;
-    broken[4] = command.codec > CodecFp8;
+    broken[4] = !(command.codec inside {CodecNone, CodecPlanesLz4, CodecPlanesZstd, CodecInt8,
+        CodecInt4, CodecFp8});
     broken[5] = command.reserved != '0;
     broken[8] = command.count < 32'd1 || command.count > MaxTokens;
     broken[16] = command.source % 64'd8 != '0;

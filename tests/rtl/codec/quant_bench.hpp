@@ -52,7 +52,7 @@ inline void spoil(Job& job, unsigned round, test::Random& random) {
           static_cast<std::uint16_t>(std::array{0, 8, 24, 144, 576, 65535}[round / 6 % 6]);
       break;
     case 3:
-      job.codec = std::array{Codec::kNone, Codec::kResidual, Codec::kPlanesLz4,
+      job.codec = std::array{Codec::kNone, static_cast<Codec>(1), Codec::kPlanesLz4,
                              static_cast<Codec>(7)}[round / 6 % 4];
       break;
     case 4:
