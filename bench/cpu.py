@@ -13,15 +13,13 @@ from bench.data import KvSet, device_uri, pool_of
 from bench.data.synthetic import synthetic
 from bench.footprint import measure_footprint
 from bench.timing import interleave
-from nearkv.core import MAX_CANDIDATES, AttendMode, Pool, RowForm, Select
+from nearkv.core import AttendMode, Pool, RowForm, Select
 from nearkv.doctor import cpu_count
 from nearkv.results import Goal, Result, Samples
 
 _GROUPS = (4, 8)
 _TOP_K = 256
 _TAIL_K = 64
-_FILTERED = 0.05  # of the tokens, which SIGN and DIGEST read exactly
-_PLANES = 4  # fewer passes save cores more time than the added bytes cost them
 _STREAM_BYTES = 1 << 29  # well past any last-level cache
 
 
@@ -111,25 +109,17 @@ class _CpuBench:
         )
 
     def search(self, kv: KvSet) -> Iterator[Result]:
-        """Top-k, exact and by filters, beside faiss and the full scan of plain bf16 rows."""
+        """Top-k, exact and by planes, beside faiss and the full scan of plain bf16 rows."""
         pool = pool_of(kv, self._uri)
         plain = pool_of(kv, self._uri, k_form=RowForm.RAW, v_form=RowForm.RAW)
         index = faiss.IndexFlatIP(kv.keys.shape[1])
         index.add(kv.keys.float().numpy())
         wanted = kv.queries[0].float().numpy()
         full = _Search(plain, kv, mode=Select.FULL)
-        candidates = min(int(kv.tokens * _FILTERED), MAX_CANDIDATES)
-        searches = {
-            "certified": _Search(pool, kv, mode=Select.CERTIFIED, planes=_PLANES),
-            "statistical": _Search(pool, kv, mode=Select.STATISTICAL, planes=_PLANES),
-            "sign": _Search(pool, kv, mode=Select.SIGN, candidates=candidates),
-            "digest": _Search(pool, kv, mode=Select.DIGEST, candidates=candidates),
-        }
-        recalls = {name: _recall(search().ids, full().ids) for name, search in searches.items()}
-        if not numpy.array_equal(searches["certified"].ids, full.ids):
-            raise AssertionError("certified ids differ from the full scan's")
-        faiss_time, full_time, *times = interleave(
-            [lambda: index.search(wanted, _TOP_K), full, *searches.values()], repeat=self._repeat
+        search = _Search(pool, kv, mode=Select.STATISTICAL)
+        recall = _recall(search().ids, full().ids)
+        faiss_time, full_time, own = interleave(
+            [lambda: index.search(wanted, _TOP_K), full, search], repeat=self._repeat
         )
         suffix = f"top{_TOP_K}_{kv.tokens // 1024}k_g{kv.queries.shape[1]}"
         yield self._rate(
@@ -140,37 +130,30 @@ class _CpuBench:
             goal=Goal(">=", 5, of="ratio"),
             extra={"near_bytes": full.near_bytes()},
         )
-        for (name, search), seconds in zip(searches.items(), times, strict=True):
-            byte_ratio = full.near_bytes() / search.near_bytes()
-            extra = {
-                "recall": recalls[name],
-                "near_bytes": search.near_bytes(),
-                **search.options,
-            }
-            yield self._rate(
-                f"cpu/{name}_{suffix}/faiss",
-                seconds,
-                peer="faiss IndexFlatIP",
-                beside=faiss_time,
-                goal=Goal(">=", 10, of="ratio") if name == "certified" else None,
-                extra=extra,
-            )
-            yield self._rate(
-                f"cpu/{name}_{suffix}/full_scan",
-                seconds,
-                peer="full scan of bf16 rows",
-                beside=full_time,
-                goal=Goal(">=", 2.5, of="ratio") if name == "certified" else None,
-                extra=extra | {"peer_near_bytes": full.near_bytes()},
-            )
-            yield Result(
-                name=f"cpu/{name}_{suffix}/byte_ratio_reached",
-                value=full_time.median / seconds.median / byte_ratio,
-                unit="of the byte ratio",
-                goal=Goal(">=", 0.8),
-                device=self._uri,
-                extra={"byte_ratio": byte_ratio, "time_ratio": full_time.median / seconds.median},
-            )
+        byte_ratio = full.near_bytes() / search.near_bytes()
+        extra = {"recall": recall, "near_bytes": search.near_bytes()}
+        yield self._rate(
+            f"cpu/statistical_{suffix}/faiss",
+            own,
+            peer="faiss IndexFlatIP",
+            beside=faiss_time,
+            extra=extra,
+        )
+        yield self._rate(
+            f"cpu/statistical_{suffix}/full_scan",
+            own,
+            peer="full scan of bf16 rows",
+            beside=full_time,
+            extra=extra | {"peer_near_bytes": full.near_bytes()},
+        )
+        yield Result(
+            name=f"cpu/statistical_{suffix}/byte_ratio_reached",
+            value=full_time.median / own.median / byte_ratio,
+            unit="of the byte ratio",
+            goal=Goal(">=", 0.8),
+            device=self._uri,
+            extra={"byte_ratio": byte_ratio, "time_ratio": full_time.median / own.median},
+        )
 
     def append(self, kv: KvSet) -> Iterator[Result]:
         """Encoding on one core, beside a copy of the same rows."""
@@ -230,11 +213,11 @@ class _Search:
     """One TOPK for the first queries of a set."""
 
     def __init__(self, pool: Pool, kv: KvSet, **options: int) -> None:
-        self._pool, self._kv, self.options = pool, kv, options
+        self._pool, self._kv, self._options = pool, kv, options
 
     def __call__(self) -> "_Search":
         self.ids, _, _ = self._pool.top_k(
-            1, 0, 0, self._kv.queries[0], _TOP_K, scale=self._kv.scale, **self.options
+            1, 0, 0, self._kv.queries[0], _TOP_K, scale=self._kv.scale, **self._options
         )
         return self
 

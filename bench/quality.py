@@ -133,8 +133,9 @@ def _measure_costs(
     costs = CostMeter(dense, context.device)
     measured.dense_cost = costs.of(None, 1.0)
     for name, budget in cases:
-        context.progress(f"bytes and time of {name} at {budget:.3g}")
-        measured.costs[name, budget] = costs.of(METHODS[name], budget)
+        if METHODS[name].has_commands:
+            context.progress(f"bytes and time of {name} at {budget:.3g}")
+            measured.costs[name, budget] = costs.of(METHODS[name], budget)
 
 
 def _agents(

@@ -59,7 +59,7 @@ class CostMeter:
             self._pool.append(1, index, *whole)
 
     def of(self, method: Method | None, budget: float) -> Cost:
-        """Without a method: dense attention to all."""
+        """Without a method: dense attention to all. Of a method that has commands."""
         kept = max(1, round(budget * self._tokens))
         most = min(MAX_TOP_K, max(1, round(budget * self._tokens / self._group)))
 
@@ -76,7 +76,7 @@ class CostMeter:
                 elif method.undo:
                     self._attend(layer, mode=AttendMode.TAIL, top_k=most)
                 else:
-                    self._top_k(layer, most, mode=method.select, candidates=most)
+                    self._top_k(layer, most)
                     self._attend(layer, tokens=kept)
 
         return self._measure(step, self._tokens if method is None else kept)

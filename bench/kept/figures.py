@@ -69,9 +69,10 @@ class Measured:
     def results(self) -> Iterator[Result]:
         """Dense attention's, then each method's, then what papers claim."""
         yield from self._quality_of_dense(FIGURES)
-        for method in METHODS:
+        for method, one in METHODS.items():
             yield from self._quality_of(method, FIGURES)
-            yield from self._cost_of(method)
+            if one.has_commands:
+                yield from self._cost_of(method)
             yield from self._recall_of(method)
         for codec in CODECS if self.pooled else ():
             yield from self._pooled(codec)

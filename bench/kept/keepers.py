@@ -2,11 +2,11 @@
 
 import numpy as np
 import torch
-from nkv_abi import MAX_GROUP
 
 from bench.kept.attention import Seen, TokenKeeper
 from bench.kept.methods import Method
-from nearkv.core import MAX_TOP_K, PAGE_TOKENS, Device, Pool, RowForm
+from bench.kept.selections import chosen
+from nearkv.core import PAGE_TOKENS
 from nearkv.retention import (
     HeadDemand,
     HeadStatistics,
@@ -173,31 +173,20 @@ class PolicyKeeper:
 
 
 class SelectKeeper:
-    """Nothing is evicted: each query row reads the tokens that a pool's TOPK selects for it."""
+    """Nothing is evicted: each query row reads the tokens that are chosen for it."""
 
     demoted_planes = 2
 
     def __init__(self, method: Method, budget: float, prompt: Watcher) -> None:
-        """The pool has the prompt's whole pages; what follows them is always seen."""
+        """It chooses among the prompt's whole pages; what follows them is always seen."""
         assert method.select is not None
         self._select, self._undo, self._budget = method.select, method.undo, budget
-        steps = prompt.seen[0]
-        heads, _, dim = steps[0][0].shape
-        tokens = sum(keys.shape[1] for keys, _ in steps)
-        rows_bytes = 2 * 2 * heads * tokens * dim * len(prompt.seen)
-        device = Device(f"cpu:?memory={2 * rows_bytes + (64 << 20) >> 20}MiB")
-        raw = {"k_form": RowForm.RAW, "v_form": RowForm.RAW}
-        self._pool = Pool.create(
-            device, layers=len(prompt.seen), kv_heads=heads, head_dim=dim, **raw
-        )
-        self._pool.create_sequence(1)
-        for layer, seen in enumerate(prompt.seen):
-            keys = torch.cat([keys for keys, _ in seen], 1)
-            whole = keys.shape[1] // PAGE_TOKENS * PAGE_TOKENS
-            rows = keys[:, :whole].bfloat16().contiguous()
-            self._pool.append(1, layer, rows, rows)
-        self._stored = whole
-        self.tokens = keys.shape[1]
+        self.tokens = prompt.tokens
+        self._stored = self.tokens // PAGE_TOKENS * PAGE_TOKENS
+        self._keys = [
+            torch.cat([keys for keys, _ in steps], 1)[:, : self._stored].float()
+            for steps in prompt.seen
+        ]
 
     def watched(self, queries: int, total: int) -> np.ndarray:
         """None."""
@@ -209,17 +198,10 @@ class SelectKeeper:
         """Of each KV head the union of what its query rows select; and all behind the pool."""
         heads, group, queries, dim = query.shape
         exact = torch.ones(heads, queries, total, dtype=torch.bool)
-        most = min(MAX_TOP_K, max(1, round(self._budget * self._stored / group)))
-        for head in range(heads):
-            rows = query[head].transpose(0, 1).reshape(-1, dim).bfloat16().contiguous()
-            exact[head, :, : self._stored] = False
-            for begin in range(0, queries, MAX_GROUP // group):
-                some = rows[begin * group : (begin + MAX_GROUP // group) * group]
-                ids, _, counts = self._pool.top_k(
-                    1, layer, head, some, most, mode=self._select, candidates=most
-                )
-                for row, count in enumerate(counts.tolist()):
-                    exact[head, begin + row // group, ids[row, :count].astype(np.int64)] = True
+        most = max(1, round(self._budget * self._stored / group))
+        rows = query.reshape(heads, -1, dim).float()
+        of_rows = chosen(self._select, rows, self._keys[layer], most)
+        exact[..., : self._stored] = of_rows.view(heads, group, queries, -1).any(1)
         return exact, ~exact if self._undo else None
 
     def saw(self, layer: int, keys: torch.Tensor, seen: Seen) -> None:

@@ -7,7 +7,8 @@ none is its authors' code.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nearkv.core import PAGE_TOKENS, Select
+from bench.kept.selections import Estimate, by_page, by_score, by_sign
+from nearkv.core import PAGE_TOKENS
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Method:
     grain: int = 1
     undo: bool = False
     """What has no room stays at fewer planes, and may come back."""
-    select: Select | None = None
+    select: Estimate | None = None
     """Nothing is evicted; each query reads as many tokens as the budget has, chosen so. With `undo`
     it reads all others at fewer planes."""
 
@@ -32,6 +33,11 @@ class Method:
     def learns(self) -> bool:
         """Whether it needs a TOPK of each query that follows the prompt."""
         return self.select is None and self.policy != "sliding_window"
+
+    @property
+    def has_commands(self) -> bool:
+        """Whether devices select so."""
+        return self.select in (None, by_score)
 
 
 METHODS = {
@@ -48,8 +54,8 @@ METHODS = {
     "h2o_undone": Method(
         "H2O, demoting", "heavy_hitters", {"decay": 0.9}, recent_share=0.5, undo=True
     ),
-    "quest": Method("Quest, ICML 2024: digests of pages", select=Select.DIGEST),
-    "sign": Method("FIER, LongSight, 2025: signs of keys", select=Select.SIGN),
-    "certified": Method("the exact top k, certified", select=Select.CERTIFIED),
-    "tail": Method("the exact top k, all others at two planes", select=Select.CERTIFIED, undo=True),
+    "quest": Method("Quest, ICML 2024: ranges of pages", select=by_page),
+    "sign": Method("FIER, LongSight, 2025: signs of keys", select=by_sign),
+    "top_k": Method("the exact top k", select=by_score),
+    "tail": Method("the exact top k, all others at two planes", select=by_score, undo=True),
 }

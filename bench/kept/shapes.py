@@ -24,7 +24,7 @@ SHAPES = {
 }
 PICKING = _MODELS / "shapes" / "dsa"
 """Whose own indexer decides, so that no method does."""
-SOME_METHODS = ("streaming_llm", "h2o", "r_kv", "certified", "tail")
+SOME_METHODS = ("streaming_llm", "h2o", "r_kv", "top_k", "tail")
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ Work::Work(opencl::Runtime& runtime, std::size_t tokens)
   visible_ = runtime.upload<std::uint64_t>(std::vector<std::uint64_t>(pages_, ~0ULL));
   weights_ = runtime.allocate(pages_ * kRows * kChannels * sizeof(std::int32_t));
   sums_ = runtime.allocate(pages_ * kRows * 5 * sizeof(std::int64_t));
-  bounds_ = runtime.allocate(pages_ * kRows * 2 * sizeof(std::int64_t));
+  radii_ = runtime.allocate(pages_ * kRows * sizeof(std::int64_t));
   midpoints_ = runtime.allocate(tokens * kRows * sizeof(std::int16_t));
   bins_ = runtime.zeros<std::uint32_t>(kRows * NKV_HISTOGRAM_BINS);
   thresholds_ = runtime.allocate(kRows * sizeof(std::int32_t));
@@ -79,7 +79,7 @@ void Work::scan_and_select() {
   launch("fold", pages_ * kChannels * sizeof(std::uint16_t), by_page, rows_, steps_, places_, pages,
          query_, kWidth, cl_int{kKeyExponent}, weights_, sums_);
   launch("digest_bound", pages_ * kRows * 5 * sizeof(std::int64_t), by_page, sums_, pages,
-         cl_int{kPlanes}, cl_uint{64}, bounds_);
+         cl_int{kPlanes}, cl_uint{64}, radii_);
   launch("midpoints", plane_bytes * kPlanes, by_token, rows_, cl_uint{kPlanes}, kWidth, places_,
          weights_, sums_, visible_, midpoints_);
   launch("count_bins", midpoint_bytes, by_token, midpoints_, visible_, bins_);
@@ -87,7 +87,7 @@ void Work::scan_and_select() {
          cl::NDRange(opencl::in_groups(kRows)), bins_, static_cast<cl_uint>(kRows), cl_ulong{512},
          thresholds_);
   launch("best_tokens", midpoint_bytes, by_token, midpoints_, visible_, thresholds_, chosen_);
-  launch("alive_tokens", midpoint_bytes, by_token, midpoints_, sums_, bounds_, cl_int{0}, taus_,
+  launch("alive_tokens", midpoint_bytes, by_token, midpoints_, sums_, radii_, cl_int{0}, taus_,
          visible_, chosen_);
   launch("sharpen", plane_bytes, by_token, rows_, cl_int{kPlanes + 1}, kWidth, places_, weights_,
          sums_, visible_, midpoints_);

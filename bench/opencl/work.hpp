@@ -38,7 +38,7 @@ class Work {
   std::size_t pages_;
   std::map<std::string, std::size_t> bytes_;
   cl::Buffer rows_, page_of_row_, query_, scores_;
-  cl::Buffer steps_, places_, visible_, weights_, sums_, bounds_, midpoints_;
+  cl::Buffer steps_, places_, visible_, weights_, sums_, radii_, midpoints_;
   cl::Buffer bins_, thresholds_, chosen_, taus_;
   cl::Buffer blocks_, is_good_;
 };

@@ -19,7 +19,7 @@ inline constexpr size_t kCommandBytes = 64;
 using Command = std::array<std::byte, kCommandBytes>;
 
 /// What the FEATURES register says.
-inline constexpr uint64_t kFeatures = NKV_FEATURE_TOPK | NKV_FEATURE_FILTERS | NKV_FEATURE_INDEXER |
+inline constexpr uint64_t kFeatures = NKV_FEATURE_TOPK | NKV_FEATURE_INDEXER |
                                       NKV_FEATURE_ATTEND_TAIL | NKV_FEATURE_ATTEND_BOUNDED |
                                       NKV_FEATURE_TRANSCODE;
 

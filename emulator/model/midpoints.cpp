@@ -53,8 +53,7 @@ void Midpoints::scan_page(size_t page) {
     for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
       if (!has_token(listed.visible, token)) continue;
       const auto code = std::span(codes).subspan(token * head_dim, head_dim);
-      const int64_t midpoint = scanned_planes_ == 0 ? row_weights.ceiling()
-                                                    : row_weights.midpoint(code, scanned_planes_);
+      const int64_t midpoint = row_weights.midpoint(code, scanned_planes_);
       midpoints_[slot(row, page, token)] =
           clamp_midpoint(floor_shift(midpoint - reference(row), shift(row)));
     }
@@ -113,8 +112,7 @@ TokenSet Midpoints::best(uint64_t count) const {
   return chosen;
 }
 
-int64_t Midpoints::stored_radius(size_t row, size_t page, int planes,
-                                 std::optional<uint32_t> sixteenths) const {
+int64_t Midpoints::stored_radius(size_t row, size_t page, int planes, uint32_t sixteenths) const {
   const int64_t scaled =
       floor_shift(radius(radius_terms(row, page), planes, sixteenths), shift(row));
   return std::min<int64_t>(scaled + 2 + (planes - scanned_planes_), 65535);

@@ -19,8 +19,7 @@ inline constexpr int32_t kHiddenMidpoint = -32768;
 /// The 16-bit midpoints that a scan of the listed pages leaves behind.
 class Midpoints {
  public:
-  /// Scans `planes` planes of every listed page. Without planes, the ceiling of a page is the
-  /// midpoint of its tokens.
+  /// Scans `planes` planes, 1 or more, of every listed page.
   Midpoints(const ListedPages& pages, const Query& query, int key_exponent, int planes);
 
   [[nodiscard]] int32_t at(size_t row, size_t page, uint32_t token) const {
@@ -52,7 +51,7 @@ class Midpoints {
 
   /// Section 5.1: the radius of a row and page in midpoint units after `planes` planes.
   [[nodiscard]] int64_t stored_radius(size_t row, size_t page, int planes,
-                                      std::optional<uint32_t> sixteenths) const;
+                                      uint32_t sixteenths) const;
 
   /// τ16, a score in midpoint units (section 6, step 2). It is clamped as midpoints are: above them
   /// it would drop tokens whose radius was clamped although their bound reaches it.

@@ -25,8 +25,8 @@ std::vector<int64_t> ModelPlaneSteps::scores(const TokenSet& tokens) {
   return scores;
 }
 
-TokenSet ModelPlaneSteps::alive(const TokenSet& tokens, int planes,
-                                std::optional<uint32_t> sixteenths, std::span<const int64_t> taus) {
+TokenSet ModelPlaneSteps::alive(const TokenSet& tokens, int planes, uint32_t sixteenths,
+                                std::span<const int64_t> taus) {
   TokenSet alive = tokens;
   for (size_t page = 0; page < pages_->size(); ++page) {
     if (alive[page] == 0) continue;

@@ -34,7 +34,7 @@ class PlaneSteps {
 
   /// Those of `tokens` whose upper bound after `planes` planes reaches any row's τ, of which `taus`
   /// holds one a row (6, steps 2 and 3). `sixteenths` as radius() takes them.
-  virtual TokenSet alive(const TokenSet& tokens, int planes, std::optional<uint32_t> sixteenths,
+  virtual TokenSet alive(const TokenSet& tokens, int planes, uint32_t sixteenths,
                          std::span<const int64_t> taus) = 0;
 
   /// Moves the midpoints of `tokens` by plane `plane` (5.2).
@@ -50,7 +50,7 @@ class ModelPlaneSteps final : public PlaneSteps {
   void scan(const ListedPages& pages, int planes) override;
   TokenSet best(uint64_t count) override;
   std::vector<int64_t> scores(const TokenSet& tokens) override;
-  TokenSet alive(const TokenSet& tokens, int planes, std::optional<uint32_t> sixteenths,
+  TokenSet alive(const TokenSet& tokens, int planes, uint32_t sixteenths,
                  std::span<const int64_t> taus) override;
   void sharpen(const TokenSet& tokens, int plane) override;
 

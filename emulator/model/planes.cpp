@@ -102,12 +102,10 @@ int64_t PlaneWeights::step_of_plane(const Page& page, int plane, uint32_t token)
   return sum * (int64_t{1} << (7 - plane));
 }
 
-int64_t radius(const RadiusTerms& terms, int planes, std::optional<uint32_t> sixteenths) {
-  int64_t uncertainty = (int64_t{1} << (7 - planes)) * terms.weight_sum;
-  if (sixteenths) {
-    uncertainty = std::min(uncertainty, likely_uncertainty(terms.squares, planes, *sixteenths));
-  }
-  return uncertainty + terms.remainder + kTruncationSlack;
+int64_t radius(const RadiusTerms& terms, int planes, uint32_t sixteenths) {
+  const int64_t cell = (int64_t{1} << (7 - planes)) * terms.weight_sum;
+  const int64_t likely = likely_uncertainty(terms.squares, planes, sixteenths);
+  return std::min(cell, likely) + terms.remainder + kTruncationSlack;
 }
 
 }  // namespace nearkv::model

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -41,9 +40,6 @@ class PlaneWeights {
   /// The midpoint of a token whose leading codes are `codes`, after `planes` planes, 1 or more.
   [[nodiscard]] int64_t midpoint(std::span<const uint8_t> codes, int planes) const;
 
-  /// K + 2^7 · W, which no score of the page is above but for what the radius covers besides codes.
-  [[nodiscard]] int64_t ceiling() const { return constant_ + 128 * weight_sum_; }
-
   /// 2^(7 − L) · Σ w_c · (b_c ? 1 : −1): what plane L moves a midpoint by (5.2).
   [[nodiscard]] int64_t step_of_plane(const Page& page, int plane, uint32_t token) const;
 
@@ -65,9 +61,9 @@ struct RadiusTerms {
   int64_t remainder;
 };
 
-/// The radius after `planes` planes, in weight units. CERTIFIED leaves out `sixteenths`;
-/// STATISTICAL states how many sixteenths of the code residual's standard deviation to allow.
-int64_t radius(const RadiusTerms& terms, int planes, std::optional<uint32_t> sixteenths);
+/// The radius after `planes` planes, in weight units, with `sixteenths` of the code residual's
+/// standard deviation allowed; a number so large that all of a cell is within them gives a bound.
+int64_t radius(const RadiusTerms& terms, int planes, uint32_t sixteenths);
 
 }  // namespace nearkv::model
 

@@ -23,9 +23,7 @@ Verdict check_fields(const nkv_topk_command& command) {
   Verdict verdict;
   verdict.status = nkv_check_topk_command(&command, &verdict.detail);
   if (!verdict.ok()) return verdict;
-  const bool keeps_midpoints =
-      command.mode != NKV_SELECT_FULL && command.mode != NKV_SELECT_INDEXER;
-  if (keeps_midpoints && !fits_midpoints(command)) {
+  if (command.mode == NKV_SELECT_STATISTICAL && !fits_midpoints(command)) {
     return bad_field(offsetof(nkv_topk_command, tokens));
   }
   if (!is_usable_scale(command.scale)) return bad_field(offsetof(nkv_topk_command, scale));

@@ -38,7 +38,7 @@ struct TopkAnswer {
   uint8_t flags = 0;
 };
 
-/// CERTIFIED and STATISTICAL: two phases over planes; SIGN and DIGEST: the first of them.
+/// STATISTICAL: two phases over planes.
 TopkAnswer topk_by_planes(const TopkTask& task);
 
 /// The same by the steps of a device.

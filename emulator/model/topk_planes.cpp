@@ -1,4 +1,4 @@
-// TOPK by midpoints (section 6): planes, or digests alone, first, then few rows exactly.
+// TOPK by midpoints (section 6): planes first, then few rows exactly.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -13,24 +13,8 @@ namespace {
 
 constexpr uint32_t kDefaultSixteenths = 64;  // Of a standard deviation.
 
-std::optional<uint32_t> sixteenths_of(const nkv_topk_command& command) {
-  if (command.mode == NKV_SELECT_CERTIFIED) return std::nullopt;
+uint32_t sixteenths_of(const nkv_topk_command& command) {
   return command.z == 0 ? kDefaultSixteenths : command.z;
-}
-
-bool is_filter(const nkv_topk_command& command) {
-  return command.mode == NKV_SELECT_SIGN || command.mode == NKV_SELECT_DIGEST;
-}
-
-int scanned_planes_of(const nkv_topk_command& command) {
-  if (command.mode == NKV_SELECT_DIGEST) return 0;
-  if (command.planes != 0) return command.planes;
-  return command.mode == NKV_SELECT_SIGN ? 1 : int{NKV_TOPK_PLANES};
-}
-
-uint64_t seeds_of(const nkv_topk_command& command) {
-  if (!is_filter(command) || command.candidates == 0) return 2 * uint64_t{command.top_k};
-  return std::max(command.candidates, command.top_k);
 }
 
 // One command on its way; reads are shared by all rows, decisions are per row.
@@ -40,7 +24,6 @@ class PlaneSearch {
       : task_(task),
         steps_(steps),
         sixteenths_(sixteenths_of(task.command)),
-        scanned_planes_(scanned_planes_of(task.command)),
         scored_(task.input.query.rows()) {}
 
   TopkAnswer run() {
@@ -59,15 +42,15 @@ class PlaneSearch {
   Verdict search() {
     Verdict verdict = scan();
     if (!verdict.ok()) return verdict;
-    const TokenSet seeds = steps_.best(seeds_of(task_.command));
+    const TokenSet seeds = steps_.best(2 * uint64_t{task_.command.top_k});
     verdict = read_rows(seeds);
-    if (!verdict.ok() || is_filter(task_.command)) return verdict;
+    if (!verdict.ok()) return verdict;
     const std::vector<int64_t> taus = thresholds();
 
     TokenSet alive = pages_.visible();
     for (size_t page = 0; page < alive.size(); ++page) alive[page] &= ~seeds[page];
-    alive = steps_.alive(alive, scanned_planes_, sixteenths_, taus);
-    for (int plane = scanned_planes_ + 1; plane <= NKV_KEY_PLANES; ++plane) {
+    alive = steps_.alive(alive, NKV_TOPK_PLANES, sixteenths_, taus);
+    for (int plane = NKV_TOPK_PLANES + 1; plane <= NKV_KEY_PLANES; ++plane) {
       traffic_.refine += refine_bursts(pages_, alive);
       steps_.sharpen(alive, plane);
       alive = steps_.alive(alive, plane, sixteenths_, taus);
@@ -80,14 +63,14 @@ class PlaneSearch {
                       .value_dim = std::nullopt,
                       .whole_header = false,
                       .streamed = {NKV_PAGE_ARRAY_K_DIGEST}};
-    for (int plane = 0; plane < scanned_planes_; ++plane) {
+    for (int plane = 0; plane < NKV_TOPK_PLANES; ++plane) {
       demand.streamed.push_back(static_cast<nkv_page_array>(NKV_PAGE_ARRAY_K_PLANE0 + plane));
     }
     const Verdict opened = ListedPages::open(task_.domain, task_.input.entries,
                                              task_.input.visibility, demand, &pages_);
     if (!opened.ok()) return opened;
-    traffic_.stream += scan_bursts(pages_, scanned_planes_);
-    steps_.scan(pages_, scanned_planes_);
+    traffic_.stream += scan_bursts(pages_, NKV_TOPK_PLANES);
+    steps_.scan(pages_, NKV_TOPK_PLANES);
     return {};
   }
 
@@ -122,8 +105,7 @@ class PlaneSearch {
 
   const TopkTask& task_;
   PlaneSteps& steps_;
-  std::optional<uint32_t> sixteenths_;
-  int scanned_planes_;
+  uint32_t sixteenths_;
   ListedPages pages_;
   std::vector<std::vector<ScoredToken<int64_t>>> scored_;  // Per row, tokens read so far.
   Traffic traffic_;

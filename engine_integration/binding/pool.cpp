@@ -182,10 +182,9 @@ std::tuple<Floats, Floats> attend(Pool& pool, const Sequences& which, std::uint1
 
 std::tuple<Ids, Floats, Ids> top_k(Pool& pool, std::uint64_t sequence, std::uint16_t layer,
                                    std::uint16_t kv_head, const Array& queries, std::uint16_t k,
-                                   float scale, std::uint8_t mode, std::uint8_t planes,
-                                   std::uint8_t z16, std::uint32_t tokens, std::uint32_t window,
-                                   std::uint8_t sinks, const std::optional<RowWeights>& weights,
-                                   std::uint16_t candidates, ColdPages cold) {
+                                   float scale, std::uint8_t mode, std::uint8_t z16,
+                                   std::uint32_t tokens, std::uint32_t window, std::uint8_t sinks,
+                                   const std::optional<RowWeights>& weights, ColdPages cold) {
   const ModelShape& shape = pool.shape();
   check_shape(queries, {-1, shape.head_dim}, "queries");
   const std::size_t rows = queries.shape(0);
@@ -208,9 +207,7 @@ std::tuple<Ids, Floats, Ids> top_k(Pool& pool, std::uint64_t sequence, std::uint
       .rows = static_cast<std::uint16_t>(rows),
       .top_k = k,
       .mode = mode,
-      .planes = planes,
       .z16 = z16,
-      .candidates = candidates,
       .scale = scale,
       .tokens = tokens,
       .window = window,
@@ -416,18 +413,17 @@ void bind_pool(nb::module_& module) {
       .def(
           "top_k", &top_k, "sequence"_a, "layer"_a, "kv_head"_a, "queries"_a, "k"_a, nb::kw_only(),
           "scale"_a = top_k_defaults.scale, "mode"_a = top_k_defaults.mode,
-          "planes"_a = top_k_defaults.planes, "z16"_a = top_k_defaults.z16,
-          "tokens"_a = top_k_defaults.tokens, "window"_a = top_k_defaults.window,
-          "sinks"_a = top_k_defaults.sinks, "weights"_a = nb::none(),
-          "candidates"_a = top_k_defaults.candidates, "cold"_a = top_k_defaults.cold,
+          "z16"_a = top_k_defaults.z16, "tokens"_a = top_k_defaults.tokens,
+          "window"_a = top_k_defaults.window, "sinks"_a = top_k_defaults.sinks,
+          "weights"_a = nb::none(), "cold"_a = top_k_defaults.cold,
           "The best k tokens of one KV head for each of queries [rows, head_dim]: ids uint32 and\n"
           "scores fp32 [rows, k], counts uint32 [rows]. Beyond a row's count ids are 2**32 - 1\n"
-          "and scores -inf. mode: a `Select`. INDEXER takes float32 weights [rows] and keys of "
-          "form\n"
-          "RAW: one list for all rows, [1, k], by the sum over rows of weight * max(q k, 0). SIGN\n"
-          "and DIGEST rank at least `candidates` tokens of a row (0: 2 k), chosen by a plane or "
-          "by\n"
-          "page, and may miss some of the best.")
+          "and scores -inf. mode: a `Select`. FULL is exact. STATISTICAL reads fewer keys and may\n"
+          "miss some of the best; z16 (sixteenths of a standard deviation, 0: four) says how "
+          "rarely.\n"
+          "INDEXER takes float32 weights [rows] and keys of form RAW: one list for all rows, [1, "
+          "k],\n"
+          "by the sum over rows of weight * max(q k, 0).")
       .def("gather", &gather, "sequence"_a, "layer"_a, "kv_head"_a, "ids"_a, nb::kw_only(),
            "values"_a = true,
            "K rows [ids, head_dim] and V rows [ids, value_dim] of chosen tokens, as uint16 for\n"

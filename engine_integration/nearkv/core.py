@@ -26,7 +26,6 @@ try:
 except ImportError as error:
     raise ImportError(f"the extension of NearKV is missing ({error}); ./nearkv build") from error
 from nkv_abi import (
-    MAX_CANDIDATES,
     MAX_GROUP,
     MAX_HEAD_DIM,
     MAX_TOP_K,
@@ -41,7 +40,6 @@ from nkv_abi import (
 )
 
 __all__ = [
-    "MAX_CANDIDATES",
     "MAX_GROUP",
     "MAX_HEAD_DIM",
     "MAX_TOP_K",

@@ -51,7 +51,6 @@ write_pages:
       set_part<64>(burst, kWeightSum, ap_uint<64>(of_row.weight_sum));
       set_part<64>(burst, kSquares, ap_uint<64>(of_row.squares));
       set_part<64>(burst, kRemainder, ap_uint<64>(of_row.remainder));
-      set_part<64>(burst, kCeiling, ap_uint<64>(of_row.constant + 128 * of_row.weight_sum));
       set_part<64>(burst, kRadius, ap_uint<64>(radius_of(of_row, planes, sixteenths)));
       bounds[page * kRows + row] = burst;
     }

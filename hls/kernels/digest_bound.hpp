@@ -1,4 +1,4 @@
-// What a page's digest allows: the largest score of its tokens, before a plane of it is read.
+// What a page's digest says of its tokens' scores: how far from their midpoints these may lie.
 #ifndef NEARKV_HLS_DIGEST_BOUND_HPP_
 #define NEARKV_HLS_DIGEST_BOUND_HPP_
 
@@ -7,13 +7,12 @@
 namespace nearkv::kernels {
 
 /// Places of what `nearkv_digest_bound` says of a page and row, 64 bits each, in weight units.
-enum BoundField { kConstant, kWeightSum, kSquares, kRemainder, kCeiling, kRadius };
+enum BoundField { kConstant, kWeightSum, kSquares, kRemainder, kRadius };
 
 }  // namespace nearkv::kernels
 
 /// For each listed page and row a burst of BoundFields (ARITHMETIC.md section 5): K, W, Σw², the
-/// remainder, the ceiling K + 2^7·W, and the radius after `planes` planes: certified, or with
-/// `sixteenths` not 0 (at most 255) the statistical one.
+/// remainder, and the radius after `planes` planes, with z of 1 to 255 `sixteenths`.
 ///
 /// `steps` holds the pages' k_step_exponent; `query` is `group` rows of binary32, finite. Bursts
 /// for `bounds`: 8 · page_count, rows from `group` on being those of a zero query.

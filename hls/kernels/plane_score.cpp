@@ -46,8 +46,7 @@ fold_pages:
         references[row] = of_row.constant;
         shifts[row] = midpoint_shift(of_row.weight_sum);
       }
-      const std::int64_t cells =
-          planes == 0 ? 128 * of_row.weight_sum : ((1 << (7 - planes)) - 128) * of_row.signed_sum;
+      const std::int64_t cells = ((1 << (7 - planes)) - 128) * of_row.signed_sum;
       place.row[row] = RowPlace{of_row.constant + cells - references[row], shifts[row]};
     }
     weights.write(of_page);
@@ -70,11 +69,9 @@ struct QuadSums {
   Partial of[kRows][kQuadTokens];
 };
 
-/// Sums of weights over set bits, plane upon plane; a burst of 128 channels per cycle. Without
-/// planes they are zero.
+/// Sums of weights over set bits, plane upon plane; a burst of 128 channels per cycle.
 void sum_planes(stream<Burst>& quads, stream<PageWeights>& weights, int page_count, int channels,
                 int planes, stream<QuadSums>& sums) {
-  const int passes = largest_of(planes, 1);
   QuadSums partial[kQuads];
 #pragma HLS array_partition variable = partial complete dim = 0
 sum_pages:
@@ -82,13 +79,13 @@ sum_pages:
 #pragma HLS loop_tripcount max = 16384
     const PageWeights of_page = weights.read();
   sum_passes:
-    for (int pass = 0; pass < passes; ++pass) {
+    for (int pass = 0; pass < planes; ++pass) {
 #pragma HLS loop_tripcount max = 4
     sum_quads:
       for (int quad = 0; quad < kQuads; ++quad) {
 #pragma HLS loop_flatten
 #pragma HLS pipeline II = 1  // A quad comes back to its sums 16 cycles later.
-        const Burst bits = planes == 0 ? Burst(0) : quads.read();
+        const Burst bits = quads.read();
         for (int row = 0; row < kRows; ++row) {
 #pragma HLS unroll
           for (int token = 0; token < kQuadTokens; ++token) {
@@ -102,7 +99,7 @@ sum_pages:
             partial[quad].of[row][token] = sum;
           }
         }
-        if (pass + 1 == passes) sums.write(partial[quad]);
+        if (pass + 1 == planes) sums.write(partial[quad]);
       }
     }
   }

@@ -13,8 +13,7 @@ constexpr int kHiddenMidpoint = -32768;
 
 }  // namespace nearkv::kernels
 
-/// 16-bit midpoints after the first `planes` planes, 0 to 4 (ARITHMETIC.md 5.1); with none, the
-/// ceiling of each page is the midpoint of its tokens.
+/// 16-bit midpoints after the first `planes` planes, 1 to 4 (ARITHMETIC.md 5.1).
 ///
 /// As `nearkv_digest_bound`; besides `planes_at` is K_PLANE0 and as many bursts as `planes` planes
 /// take, and `visible` one mask a page. `midpoints` takes 16 bursts a page: 4 tokens by 8 rows of

@@ -110,14 +110,12 @@ find_root:
   return below.to_int64() + 1;
 }
 
-/// The radius after `planes` planes, in weight units. `sixteenths` 0: the certified one.
+/// The radius after `planes` planes, in weight units.
 inline std::int64_t radius_of(const FoldSums& sums, int planes, int sixteenths) {
   constexpr std::int64_t kTruncationSlack = 4;
-  std::int64_t uncertainty = sums.weight_sum << (8 - planes) >> 1;
-  if (sixteenths != 0) {
-    uncertainty = least_of(uncertainty, likely_uncertainty(sums.squares, planes, sixteenths));
-  }
-  return uncertainty + sums.remainder + kTruncationSlack;
+  const std::int64_t cell = sums.weight_sum << (8 - planes) >> 1;
+  return least_of(cell, likely_uncertainty(sums.squares, planes, sixteenths)) + sums.remainder +
+         kTruncationSlack;
 }
 
 }  // namespace nearkv::kernels

@@ -12,8 +12,8 @@ namespace nearkv::opencl {
 /// TOPK, mode FULL: scores by kernels, ranking on the host.
 model::TopkAnswer topk_full(Runtime& runtime, const model::TopkTask& task);
 
-/// CERTIFIED, STATISTICAL, SIGN and DIGEST: planes, thresholds and scores by kernels, acceptance of
-/// pages and ranking on the host.
+/// STATISTICAL: planes, thresholds and scores by kernels, acceptance of pages and ranking on the
+/// host.
 model::TopkAnswer topk_by_planes(Runtime& runtime, const model::TopkTask& task);
 
 /// ATTEND, mode DENSE: scores, logits and sums by kernels, the last quotients on the host.

@@ -10,7 +10,6 @@ namespace nearkv::opencl {
 namespace {
 
 constexpr std::size_t kFoldSums = 5;  // FOLD_SUMS of planes.cl.
-constexpr std::size_t kBounds = 2;    // Ceiling and radius.
 
 // Calls `work` with at most kMostPages places at a time.
 template <typename Work>
@@ -127,17 +126,15 @@ std::vector<std::int64_t> DevicePlaneSteps::scores(const model::TokenSet& tokens
 }
 
 model::TokenSet DevicePlaneSteps::alive(const model::TokenSet& tokens, int planes,
-                                        std::optional<std::uint32_t> sixteenths,
+                                        std::uint32_t sixteenths,
                                         std::span<const std::int64_t> taus) {
   if (model::count_tokens(tokens) == 0) return tokens;
   const std::size_t rows = query_.rows();
-  const cl::Buffer bounds =
-      runtime_.allocate(pages_->size() * rows * kBounds * sizeof(std::int64_t));
+  const cl::Buffer radii = runtime_.allocate(pages_->size() * rows * sizeof(std::int64_t));
   runtime_.run("digest_bound", cl::NDRange(in_groups(pages_->size()), rows), sums_,
-               static_cast<cl_uint>(pages_->size()), cl_int{planes},
-               cl_uint{sixteenths.value_or(0)}, bounds);
+               static_cast<cl_uint>(pages_->size()), cl_int{planes}, cl_uint{sixteenths}, radii);
   const cl::Buffer alive = runtime_.zeros<std::uint64_t>(pages_->size());
-  runtime_.run("alive_tokens", all_tokens(), midpoints_, sums_, bounds,
+  runtime_.run("alive_tokens", all_tokens(), midpoints_, sums_, radii,
                cl_int{planes - scanned_planes_}, runtime_.upload<std::int64_t>(taus),
                runtime_.upload<std::uint64_t>(tokens), alive);
   return download_set(alive);

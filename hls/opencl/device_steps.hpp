@@ -3,7 +3,6 @@
 #define NEARKV_OPENCL_DEVICE_STEPS_HPP_
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,8 +22,7 @@ class DevicePlaneSteps final : public model::PlaneSteps {
   void scan(const model::ListedPages& pages, int planes) override;
   model::TokenSet best(std::uint64_t count) override;
   std::vector<std::int64_t> scores(const model::TokenSet& tokens) override;
-  model::TokenSet alive(const model::TokenSet& tokens, int planes,
-                        std::optional<std::uint32_t> sixteenths,
+  model::TokenSet alive(const model::TokenSet& tokens, int planes, std::uint32_t sixteenths,
                         std::span<const std::int64_t> taus) override;
   void sharpen(const model::TokenSet& tokens, int plane) override;
 

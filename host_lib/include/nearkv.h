@@ -91,12 +91,10 @@ struct nearkv_top_k_request {
   uint16_t rows;
   uint16_t top_k;
   uint8_t query_dtype;
-  uint8_t mode;   /* enum nkv_select; not INDEXER */
-  uint8_t planes; /* that the scan streams; 0: NKV_TOPK_PLANES, for SIGN one */
-  uint8_t z16;    /* STATISTICAL; 0: four standard deviations */
+  uint8_t mode; /* enum nkv_select, 0: FULL; not INDEXER */
+  uint8_t z16;  /* STATISTICAL; 0: four standard deviations */
   uint8_t sinks;
-  uint8_t cold;        /* enum nearkv_cold_pages */
-  uint16_t candidates; /* SIGN, DIGEST: per row, read exactly; 0: 2 top_k */
+  uint8_t cold; /* enum nearkv_cold_pages */
   uint32_t tokens;
   uint32_t window;
   float scale;

@@ -19,8 +19,9 @@ from bench.kept.measure import Dense, Quality, measure
 from bench.kept.methods import METHODS, Method
 from bench.kept.pooled import CODECS
 from bench.kept.prefetch import prefetch
+from bench.kept.selections import by_page, by_score, by_sign, chosen
 from bench.kept.tasks import HOPS, NEEDLES, Tasks
-from nearkv.core import PAGE_TOKENS, Select
+from nearkv.core import PAGE_TOKENS
 from nearkv.demo import DemoError
 from nearkv.demo.runs import load_model
 from nearkv.retention import Kept, retention_budgets, retention_policies
@@ -67,7 +68,7 @@ def test_what_a_window_has_left_behind_is_not_recalled(dense):
 
 
 def test_selection_by_query_recalls_at_a_budget_at_which_eviction_does_not(dense):
-    selected = quality_of(dense, METHODS["certified"], 0.1)
+    selected = quality_of(dense, METHODS["top_k"], 0.1)
     evicted = quality_of(dense, METHODS["h2o"], 0.1)
     assert all(selected.recalled[0])
     assert sum(evicted.recalled[0]) < NEEDLES / 2
@@ -106,7 +107,9 @@ def test_a_step_reads_less_with_fewer_tokens_and_counts_what_it_learns_from(dens
     window, h2o = (costs.of(METHODS[name], 0.2) for name in ("streaming_llm", "h2o"))
     assert window.near_bytes < h2o.near_bytes
     assert window.link_bytes < h2o.link_bytes < all_tokens.moved_bytes
-    assert all(costs.of(method, 0.2).seconds > 0 for method in METHODS.values())
+    for name, method in METHODS.items():
+        assert method.has_commands == (name not in ("quest", "sign"))
+        assert not method.has_commands or costs.of(method, 0.2).seconds > 0
 
 
 def test_a_prefetch_of_every_page_misses_none(dense):
@@ -118,8 +121,9 @@ def test_a_prefetch_of_every_page_misses_none(dense):
 
 def test_the_bench_measures_every_policy_budget_and_claim(tmp_path):
     results = {one.name: one for one in quality.run(Context(tiny=True))}
-    for method in METHODS:
-        for figure in (*FIGURES, "near", "link", "time"):
+    for method, one in METHODS.items():
+        costs = ("near", "link", "time") if one.has_commands else ()
+        for figure in (*FIGURES, *costs):
             curve = results[f"quality/{method}/{figure}"].extra["curve"]
             assert len(curve["x"]) == len(curve["y"]) == 1
     assert results["quality/tail/recall"].value >= results["quality/streaming_llm/recall"].value
@@ -194,9 +198,20 @@ def test_planes_are_within_half_a_step_of_a_channels_range():
     assert torch.allclose(page_means(rows)[:, 0], first.mean(1))
 
 
-def test_every_selection_of_the_device_is_measured():
-    assert {method.select for method in METHODS.values()} >= {
-        Select.DIGEST,
-        Select.SIGN,
-        Select.CERTIFIED,
-    }
+def test_a_row_reads_the_best_of_what_an_estimate_leaves():
+    random = torch.Generator().manual_seed(2)
+    queries = torch.randn(2, 3, 16, generator=random)
+    keys = torch.randn(2, 4 * PAGE_TOKENS, 16, generator=random)
+    scores = queries @ keys.mT
+    best = chosen(by_score, queries, keys, 20)
+    assert (scores[best].view(2, 3, 20).amin(-1) == scores.topk(20).values[..., -1]).all()
+    for estimate, least in ((by_sign, 0.3), (by_page, 0.1)):
+        found = chosen(estimate, queries, keys, 20)
+        assert (found.sum(-1) == 20).all()
+        assert (found & best).sum() > least * best.sum()
+    # A page's bound is never below a score in it; signs tell two sides of a channel apart.
+    assert (by_page(queries, keys) >= scores - 1e-4).all()
+    assert len(by_sign(torch.eye(16)[None, :1], keys[:1])[0, 0, :PAGE_TOKENS].unique()) == 2
+    pages = chosen(by_page, queries, keys, PAGE_TOKENS).unflatten(-1, (4, PAGE_TOKENS)).sum(-1)
+    assert (pages.sort(-1).values == torch.tensor([0, 0, 0, PAGE_TOKENS])).all()
+    assert chosen(by_score, queries, keys, 10**6).all()

@@ -144,10 +144,10 @@ def test_nothing_of_a_run_stays(dense):
     assert torch.equal(again, dense.log_shares)
 
 
-@pytest.mark.parametrize("name", ["streaming_llm", "h2o", "certified"])
+@pytest.mark.parametrize("name", ["streaming_llm", "h2o", "top_k"])
 def test_a_budget_of_all_tokens_is_dense_attention_and_a_small_one_is_not(dense, name):
-    # A pool's rows are bfloat16, and what a query selects by them may miss a token or two.
-    assert divergence(dense, name, 4.0 if name == "certified" else 1.0) < 1e-4
+    # Of a selection's budget each of the four query rows of a KV head chooses a part.
+    assert divergence(dense, name, 4.0 if name == "top_k" else 1.0) < 1e-4
     assert divergence(dense, name, 0.05) > 1e-3
 
 

@@ -145,6 +145,7 @@ void search(Pool* pool, std::uint64_t id, ColdPages cold) {
   top.sequence = id;
   top.kv_head = 1;
   top.top_k = ids.size();
+  top.mode = NKV_SELECT_STATISTICAL;
   top.cold = cold;
   top.query = std::as_bytes(std::span(query));
   top.ids = ids;

@@ -62,7 +62,6 @@ static struct nearkv_top_k_request top_k_request(void) {
                                        .rows = 1,
                                        .top_k = kTopK,
                                        .query_dtype = NKV_DTYPE_BF16,
-                                       .mode = NKV_SELECT_FULL,
                                        .scale = 0.5F,
                                        .query = query,
                                        .ids = ids,

@@ -134,7 +134,7 @@ TEST_P(DamageTest, NoBitOfAPageGoesUnnoticed) {
   const bool has_planes = offers_planes(*device_);
   const Results tail = attend(NKV_ATTEND_MODE_TAIL);
   const Results full = top_k(NKV_SELECT_FULL);
-  const Results certified = top_k(NKV_SELECT_CERTIFIED);
+  const Results statistical = top_k(NKV_SELECT_STATISTICAL);
   const Results gathered = gather();
   std::uint64_t pages = 0;
   ASSERT_EQ(dense.status, Status::kOk) << pool_->last_error();
@@ -168,7 +168,7 @@ TEST_P(DamageTest, NoBitOfAPageGoesUnnoticed) {
     // rely on the memory's own protection.
     const bool rows = array == NKV_PAGE_ARRAY_K_ROWS || array == NKV_PAGE_ARRAY_V_ROWS;
     if (!rows && has_tail) expect_never_wrong(tail, attend(NKV_ATTEND_MODE_TAIL));
-    if (!rows && has_planes) expect_never_wrong(certified, top_k(NKV_SELECT_CERTIFIED));
+    if (!rows && has_planes) expect_never_wrong(statistical, top_k(NKV_SELECT_STATISTICAL));
     page[byte] ^= mask;
   }
   EXPECT_GT(found, 1500 / every);

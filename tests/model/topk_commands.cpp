@@ -49,13 +49,11 @@ nkv_topk_command topk_command(Device& device, const Sequence& sequence, const Ro
   command.page_list = sequence.page_list;
   command.scale = options.scale;
   command.sinks = options.sinks;
-  command.planes = options.planes;
   command.top_k = options.top_k;
   command.mode = options.mode;
   command.group = static_cast<uint8_t>(query.count);
   command.query_dtype = query.dtype;
   command.z = options.z;
-  command.candidates = options.candidates;
   if (!options.weights.empty()) command.weights = device.put<float>(options.weights);
   const uint64_t part =
       burst_aligned(uint64_t{result_rows(command)} * command.top_k * sizeof(uint32_t));

@@ -13,9 +13,7 @@ namespace nearkv::test {
 struct TopkOptions {
   uint8_t mode = NKV_SELECT_FULL;
   uint16_t top_k = 16;
-  uint8_t planes = 0;
   uint8_t z = 0;
-  uint16_t candidates = 0;
   uint32_t tokens = 0;  ///< 0: all tokens of the sequence.
   uint32_t window = 0;
   uint8_t sinks = 0;

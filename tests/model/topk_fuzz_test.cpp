@@ -1,4 +1,5 @@
-// CERTIFIED finds what FULL finds, bit for bit, whatever the data look like.
+// STATISTICAL finds what FULL finds, bit for bit and whatever the data look like, if its radius
+// covers whole cells, as the greatest z does of rows of up to 84 channels.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,12 +24,11 @@ struct Shape {
 };
 
 Shape random_shape(Random& random) {
-  constexpr std::array<uint32_t, 8> kDims{16, 32, 64, 80, 96, 128, 256, 576};
+  constexpr std::array<uint32_t, 5> kDims{16, 32, 48, 64, 80};
   constexpr std::array<uint8_t, 5> kTypes{NKV_DTYPE_BF16, NKV_DTYPE_FP16, NKV_DTYPE_FP8_E4M3,
                                           NKV_DTYPE_FP8_E5M2, NKV_DTYPE_INT8};
-  // Wide rows are slow, and rarely tell more.
-  const uint32_t dim = kDims[pick(random, 0, pick(random, 0, 3) == 0 ? 7 : 3)];
-  const uint32_t pages = pick(random, 1, dim > 96 ? 4 : 12);
+  const uint32_t dim = kDims[pick(random, 0, 4)];
+  const uint32_t pages = pick(random, 1, 12);
   const bool is_bf16 = pick(random, 0, 1) == 0;
   const uint8_t dtype = is_bf16 ? uint8_t{NKV_DTYPE_BF16} : kTypes[pick(random, 0, 4)];
   return {.head_dim = dim,
@@ -100,7 +100,7 @@ Sequence append_somehow(Device& device, const Rows& keys, PageForm form) {
   }
 }
 
-TEST(TopkFuzz, CertifiedEqualsFull) {
+TEST(TopkFuzz, WholeCellsGiveWhatFullGives) {
   Device device;
   Random random(20240601);
   double scanned = 0;
@@ -119,22 +119,22 @@ TEST(TopkFuzz, CertifiedEqualsFull) {
     options.tokens = pick(random, 1, shape.tokens);
     options.window = pick(random, 0, 2) == 0 ? pick(random, 1, shape.tokens) : 0;
     options.sinks = static_cast<uint8_t>(pick(random, 0, 10));
-    options.planes = static_cast<uint8_t>(pick(random, 0, 4));
+    options.z = 255;
     options.scale = static_cast<float>(std::exp2(uniform(random, -10, 10)));
     options.mode = NKV_SELECT_FULL;
     const auto full = topk(device, sequence, query, options);
-    options.mode = NKV_SELECT_CERTIFIED;
-    const auto certified = topk(device, sequence, query, options);
+    options.mode = NKV_SELECT_STATISTICAL;
+    const auto statistical = topk(device, sequence, query, options);
     ASSERT_EQ(full.completion.status, NKV_STATUS_OK) << "case " << i;
-    ASSERT_EQ(certified.completion.status, NKV_STATUS_OK) << "case " << i;
-    ASSERT_TRUE(full.has_clean_tail && certified.has_clean_tail) << "case " << i;
-    ASSERT_EQ(full.rows, certified.rows) << "case " << i;
+    ASSERT_EQ(statistical.completion.status, NKV_STATUS_OK) << "case " << i;
+    ASSERT_TRUE(full.has_clean_tail && statistical.has_clean_tail) << "case " << i;
+    ASSERT_EQ(full.rows, statistical.rows) << "case " << i;
     scanned += full.completion.stream_bursts;
-    read += certified.completion.stream_bursts + certified.completion.refine_bursts +
-            certified.completion.exact_bursts;
+    read += statistical.completion.stream_bursts + statistical.completion.refine_bursts +
+            statistical.completion.exact_bursts;
     device.release(mark);
   }
-  std::printf("%d cases, CERTIFIED read %.2f of FULL's bytes\n", kCases, read / scanned);
+  std::printf("%d cases, STATISTICAL read %.2f of FULL's bytes\n", kCases, read / scanned);
 }
 
 }  // namespace

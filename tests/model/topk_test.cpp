@@ -13,9 +13,7 @@
 namespace nearkv::test {
 namespace {
 
-constexpr std::array<uint8_t, 5> kByScore{NKV_SELECT_FULL, NKV_SELECT_CERTIFIED,
-                                          NKV_SELECT_STATISTICAL, NKV_SELECT_SIGN,
-                                          NKV_SELECT_DIGEST};
+constexpr std::array<uint8_t, 2> kByScore{NKV_SELECT_FULL, NKV_SELECT_STATISTICAL};
 
 // Token ids by double-precision score, ties by index.
 std::vector<uint32_t> ranked(const std::vector<double>& scores, size_t k) {
@@ -91,7 +89,7 @@ TEST(TopkFull, ExactTiesGoToTheLowestIndex) {
       keys.patterns[i] = keys.patterns[i % (4 * 64)];  // Four keys in turn.
     }
   });
-  for (const uint8_t mode : {NKV_SELECT_FULL, NKV_SELECT_CERTIFIED}) {
+  for (const uint8_t mode : kByScore) {
     const auto ids = stored.find({.mode = mode, .top_k = 100}).rows[0].ids;
     ASSERT_EQ(ids.size(), 100u);
     for (size_t i = 0; i < 64; ++i) EXPECT_EQ(ids[i], ids[0] + 4 * i);
@@ -145,15 +143,13 @@ TEST(Topk, CountsItsBytes) {
   // Per page: 2 header bursts, 2 of exponents, 64 rows of 192 bytes.
   EXPECT_EQ(full.completion.stream_bursts, 8u * (2 + 2 + 192));
   EXPECT_EQ(full.completion.exact_bursts, 0u);
-  for (const uint8_t planes : std::array<uint8_t, 4>{1, 2, 3, 4}) {
-    const auto result = stored.find({.mode = NKV_SELECT_CERTIFIED, .top_k = 256, .planes = planes});
-    // Per page: 1 header burst, 4 of digest, 16 of each plane. 512 seeds: everything.
-    EXPECT_EQ(result.completion.stream_bursts, 8u * (1 + 4 + 16 * planes));
-    EXPECT_EQ(result.completion.refine_bursts, 0u);
-    EXPECT_EQ(result.completion.exact_bursts, 8u * (2 + 192));
-    EXPECT_EQ(result.completion.value_bursts, 0u);
-  }
-  const auto some = stored.find({.mode = NKV_SELECT_CERTIFIED, .top_k = 4});
+  const auto result = stored.find({.mode = NKV_SELECT_STATISTICAL, .top_k = 256});
+  // Per page: 1 header burst, 4 of digest, 16 of each of three planes. 512 seeds: everything.
+  EXPECT_EQ(result.completion.stream_bursts, 8u * (1 + 4 + 16 * 3));
+  EXPECT_EQ(result.completion.refine_bursts, 0u);
+  EXPECT_EQ(result.completion.exact_bursts, 8u * (2 + 192));
+  EXPECT_EQ(result.completion.value_bursts, 0u);
+  const auto some = stored.find({.mode = NKV_SELECT_STATISTICAL, .top_k = 4, .z = 255});
   EXPECT_GT(some.completion.refine_bursts, 0u);
   EXPECT_LT(some.completion.exact_bursts, 8u * (2 + 192));
 }
@@ -168,84 +164,25 @@ TEST(Topk, StatisticalRecall) {
     const Rows query = normal_rows(NKV_DTYPE_BF16, 4, 128, 1.0, random);
     const Sequence sequence = append(device, keys, keys);
     const auto truth = topk(device, sequence, query, {.mode = NKV_SELECT_FULL, .top_k = 64});
-    for (const uint8_t planes : std::array<uint8_t, 2>{1, 2}) {
-      const auto found = topk(device, sequence, query,
-                              {.mode = NKV_SELECT_STATISTICAL, .top_k = 64, .planes = planes});
-      for (size_t row = 0; row < 4; ++row) {
-        worst = std::min(worst, recall(found.rows[row], truth.rows[row]));
-      }
+    const auto found = topk(device, sequence, query, {.mode = NKV_SELECT_STATISTICAL, .top_k = 64});
+    for (size_t row = 0; row < 4; ++row) {
+      worst = std::min(worst, recall(found.rows[row], truth.rows[row]));
     }
     device.release(mark);
   }
-  std::printf("STATISTICAL, z = 4, k = 64 of 4096: worst recall of 160 rows %.4f\n", worst);
+  std::printf("STATISTICAL, z = 4, k = 64 of 4096: worst recall of 80 rows %.4f\n", worst);
   EXPECT_GE(worst, 0.98);
 }
 
-TEST(Topk, StatisticalReadsFewerBytesThanCertified) {
+TEST(Topk, FewerDeviationsReadFewerBytes) {
   Stored stored({.seed = 8, .tokens = 4096, .head_dim = 128, .queries = 1});
-  const auto bytes = [&](uint8_t mode, uint8_t z) {
-    const auto c = stored.find({.mode = mode, .top_k = 16, .z = z}).completion;
+  const auto bytes = [&](uint8_t z) {
+    const auto c = stored.find({.mode = NKV_SELECT_STATISTICAL, .top_k = 16, .z = z}).completion;
     return c.stream_bursts + c.refine_bursts + c.exact_bursts;
   };
-  const auto certified = bytes(NKV_SELECT_CERTIFIED, 0);
-  EXPECT_LT(bytes(NKV_SELECT_STATISTICAL, 0), certified);
-  EXPECT_LE(bytes(NKV_SELECT_STATISTICAL, 32), bytes(NKV_SELECT_STATISTICAL, 0));
-  // No number of deviations reads more than the sound bound.
-  EXPECT_LE(bytes(NKV_SELECT_STATISTICAL, 255), certified);
-}
-
-TEST(TopkFilters, RankWhatTheyReadAndReadNoMore) {
-  Stored stored({.seed = 12, .tokens = 2048, .head_dim = 128});
-  for (const uint8_t mode : {NKV_SELECT_SIGN, NKV_SELECT_DIGEST}) {
-    const uint32_t planes = mode == NKV_SELECT_SIGN ? 1 : 0;
-    const auto found = stored.find({.mode = mode, .top_k = 32, .candidates = 128});
-    // Per page: 1 header burst, 4 of digest, 16 of each plane; rows are of 3 bursts.
-    EXPECT_EQ(found.completion.stream_bursts, 32u * (1 + 4 + 16 * planes));
-    EXPECT_EQ(found.completion.refine_bursts, 0u);
-    EXPECT_GE(found.completion.exact_bursts, 128u * 3);
-    EXPECT_LT(found.completion.exact_bursts, 1024u * 3);
-    for (size_t row = 0; row < 2; ++row) {
-      std::vector<double> scores(2048, -1e9);
-      for (const uint32_t id : found.rows[row].ids) {
-        scores[id] = dot(stored.query, row, stored.keys, id);
-      }
-      EXPECT_EQ(found.rows[row].ids, ranked(scores, 32));
-    }
-    // Candidates are not fewer than what is wanted; all of them are those of a full scan.
-    EXPECT_EQ(stored.find({.mode = mode, .top_k = 200, .candidates = 1}).completion.count, 400u);
-    const TopkOptions all{.mode = mode, .top_k = 32, .candidates = 2048};
-    EXPECT_EQ(stored.find(all).rows, stored.find({.top_k = 32}).rows);
-  }
-}
-
-TEST(TopkFilters, DigestTakesWholePagesBySoundCeilings) {
-  // One token far above all others raises its page's ceiling above theirs.
-  constexpr size_t kNeedle = 700;
-  constexpr uint32_t kTimesFour = 2 << 7;  // Of a bf16 exponent.
-  Stored stored({.seed = 13, .tokens = 1024, .queries = 1}, [](Rows& keys, const Rows& query) {
-    for (size_t c = 0; c < 64; ++c) {
-      keys.patterns[kNeedle * 64 + c] = query.patterns[c] + kTimesFour;
-    }
-  });
-  const auto found = stored.find({.mode = NKV_SELECT_DIGEST, .top_k = 64, .candidates = 64});
-  ASSERT_EQ(found.rows[0].ids.size(), 64u);
-  EXPECT_EQ(found.rows[0].ids[0], kNeedle);
-  for (const uint32_t id : found.rows[0].ids) EXPECT_EQ(id / 64, kNeedle / 64);
-}
-
-TEST(TopkFilters, FindMoreThanChanceWithFewBytes) {
-  Stored stored({.seed = 14, .tokens = 4096, .head_dim = 128, .queries = 1});
-  const auto truth = stored.find({.top_k = 64});
-  const auto found = [&](uint8_t mode, uint16_t candidates) {
-    const TopkOptions options{.mode = mode, .top_k = 64, .candidates = candidates};
-    return recall(stored.find(options).rows[0], truth.rows[0]);
-  };
-  const double sign = found(NKV_SELECT_SIGN, 410);
-  const double digest = found(NKV_SELECT_DIGEST, 410);
-  std::printf("k = 64 of 4096, 10 %% of the rows read: recall %.2f by sign, %.2f by digest\n", sign,
-              digest);
-  EXPECT_GT(sign, 0.6);
-  EXPECT_GE(found(NKV_SELECT_SIGN, 820), sign);
+  EXPECT_EQ(bytes(0), bytes(64));
+  EXPECT_LT(bytes(1), bytes(64));
+  EXPECT_LT(bytes(64), bytes(255));
 }
 
 TEST(Indexer, ScoresAsDoublePrecisionDoes) {

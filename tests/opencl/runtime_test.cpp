@@ -59,8 +59,7 @@ class FailedCommandTest : public KernelsTest {
   std::array<std::byte, 1024> memory_{};
 };
 
-constexpr std::uint8_t kModes[] = {NKV_SELECT_CERTIFIED, NKV_SELECT_STATISTICAL, NKV_SELECT_SIGN,
-                                   NKV_SELECT_DIGEST, NKV_SELECT_FULL};
+constexpr std::uint8_t kModes[] = {NKV_SELECT_STATISTICAL, NKV_SELECT_FULL};
 
 TEST_F(FailedCommandTest, IsInternalWritesNothingAndIsForgotten) {
   for (const std::uint8_t mode : kModes) {

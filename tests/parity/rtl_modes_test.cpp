@@ -54,12 +54,9 @@ class RtlModesTest : public testing::Test {
 };
 
 TEST_F(RtlModesTest, WhatNeedsMoreThanRowsIsUnsupported) {
-  for (const std::uint8_t mode :
-       {NKV_SELECT_CERTIFIED, NKV_SELECT_STATISTICAL, NKV_SELECT_SIGN, NKV_SELECT_DIGEST}) {
-    nkv_topk_command command = topk_;
-    command.mode = mode;
-    expect_unsupported("TOPK mode " + std::to_string(mode), command);
-  }
+  nkv_topk_command statistical = topk_;
+  statistical.mode = NKV_SELECT_STATISTICAL;
+  expect_unsupported("TOPK STATISTICAL", statistical);
   for (const std::uint8_t mode : {NKV_ATTEND_MODE_TAIL, NKV_ATTEND_MODE_BOUNDED}) {
     nkv_attend_command command = attend_;
     command.mode = mode;
@@ -75,7 +72,7 @@ TEST_F(RtlModesTest, WhatNeedsMoreThanRowsIsUnsupported) {
 
 TEST_F(RtlModesTest, WhatIsWrongWithSuchACommandIsToldFirst) {
   nkv_topk_command topk = topk_;
-  topk.mode = NKV_SELECT_CERTIFIED;
+  topk.mode = NKV_SELECT_STATISTICAL;
   topk.group = 9;
   nkv_attend_command attend = attend_;
   attend.mode = NKV_ATTEND_MODE_TAIL;
@@ -109,8 +106,8 @@ TEST_F(RtlModesTest, TheOtherModesAreTheModelsBeforeAndAfter) {
 
 TEST_F(RtlModesTest, FeaturesSayIt) {
   Device& device = pair_.subject().device();
-  for (const std::uint64_t feature : {NKV_FEATURE_TOPK, NKV_FEATURE_FILTERS,
-                                      NKV_FEATURE_ATTEND_TAIL, NKV_FEATURE_ATTEND_BOUNDED}) {
+  for (const std::uint64_t feature :
+       {NKV_FEATURE_TOPK, NKV_FEATURE_ATTEND_TAIL, NKV_FEATURE_ATTEND_BOUNDED}) {
     EXPECT_FALSE(offers_feature(device, feature)) << feature;
   }
   for (const std::uint64_t feature : {NKV_FEATURE_INDEXER, NKV_FEATURE_TRANSCODE}) {

@@ -35,8 +35,7 @@ std::vector<std::string> exact_uris() {
 const std::map<std::uint64_t, std::vector<const char*>> kModes{
     {NKV_FEATURE_ATTEND_TAIL, {"ATTEND mode 1"}},
     {NKV_FEATURE_ATTEND_BOUNDED, {"ATTEND mode 2"}},
-    {NKV_FEATURE_TOPK, {"TOPK mode 0", "TOPK mode 1"}},
-    {NKV_FEATURE_FILTERS, {"TOPK mode 4", "TOPK mode 5"}}};
+    {NKV_FEATURE_TOPK, {"TOPK mode 1"}}};
 
 /// Whether a device offers a command's mode.
 bool offers_mode(Device& device, const StreamCommand& command) {

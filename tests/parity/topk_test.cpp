@@ -25,12 +25,9 @@ void expect_same_selection(DevicePair& pair, const ListOnBoth& list, std::uint8_
   command.sinks = static_cast<std::uint8_t>(pick(random, 0, 8));
   command.page_list = list.page_list;
   command.scale = 0.125F * static_cast<float>(pick(random, 1, 16)) * (random() % 8 == 0 ? -1 : 1);
-  command.planes = static_cast<std::uint8_t>(pick(random, 0, NKV_KEY_PLANES));
-  command.z = static_cast<std::uint8_t>(random() % 2 == 0 ? 0 : pick(random, 1, 100));
+  command.z = static_cast<std::uint8_t>(random() % 2 == 0 ? 0 : pick(random, 1, 255));
   constexpr std::uint16_t kCounts[] = {1, 7, 64, kMostTopK};
   command.top_k = kCounts[pick(random, 0, 3)];
-  constexpr std::uint16_t kCandidates[] = {0, 1, 100, NKV_MAX_CANDIDATES};
-  command.candidates = kCandidates[pick(random, 0, 3)];
   command.mode = mode;
   command.group = static_cast<std::uint8_t>(pick(random, 1, 16));
   command.query_dtype = random_query_dtype(mode, random);
@@ -46,9 +43,8 @@ void expect_same_selection(DevicePair& pair, const ListOnBoth& list, std::uint8_
       pair.allocate(std::uint64_t{command.group} * kMostTopK * 8 + 3 * NKV_BURST_BYTES * 16);
   SCOPED_TRACE("mode " + std::to_string(mode) + ", tokens " + std::to_string(command.tokens) +
                ", window " + std::to_string(command.window) + ", top_k " +
-               std::to_string(command.top_k) + ", group " + std::to_string(command.group) +
-               ", planes " + std::to_string(command.planes) + ", query dtype " +
-               std::to_string(command.query_dtype));
+               std::to_string(command.top_k) + ", group " + std::to_string(command.group) + ", z " +
+               std::to_string(command.z) + ", query dtype " + std::to_string(command.query_dtype));
   pair.expect_same(command);
 }
 
@@ -71,10 +67,9 @@ TEST_P(ParityTest, SelectionsAreTheSame) {
     const ListOnBoth list = append_to_both(pair, shape, pages, content, random);
     if (list.completion.status != NKV_STATUS_OK) continue;
     ++done;
-    for (const std::uint8_t mode : {NKV_SELECT_CERTIFIED, NKV_SELECT_STATISTICAL, NKV_SELECT_FULL,
-                                    NKV_SELECT_SIGN, NKV_SELECT_DIGEST}) {
-      expect_same_selection(pair, list, mode, random);
-    }
+    expect_same_selection(pair, list, NKV_SELECT_STATISTICAL, random);
+    expect_same_selection(pair, list, NKV_SELECT_STATISTICAL, random);
+    expect_same_selection(pair, list, NKV_SELECT_FULL, random);
     if (indexer) expect_same_selection(pair, list, NKV_SELECT_INDEXER, random);
     if (HasFailure()) break;
   }

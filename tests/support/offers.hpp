@@ -16,7 +16,7 @@ inline bool offers_feature(Device& device, std::uint64_t feature) {
   return (device.read_csr(NKV_REG_FEATURES) & feature) != 0;
 }
 
-/// What reads keys by planes: TOPK CERTIFIED and STATISTICAL, READ with `planes`.
+/// What reads keys by planes: TOPK STATISTICAL, READ with `planes`.
 inline bool offers_planes(Device& device) { return offers_feature(device, NKV_FEATURE_TOPK); }
 
 /// Why a test of a mode is skipped.

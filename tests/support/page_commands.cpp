@@ -17,11 +17,8 @@ constexpr Mode kAttendModes[] = {
     {"ATTEND DENSE", NKV_ATTEND_MODE_DENSE, 0},
     {"ATTEND TAIL", NKV_ATTEND_MODE_TAIL, NKV_FEATURE_ATTEND_TAIL},
     {"ATTEND BOUNDED", NKV_ATTEND_MODE_BOUNDED, NKV_FEATURE_ATTEND_BOUNDED}};
-constexpr Mode kSelectModes[] = {{"TOPK CERTIFIED", NKV_SELECT_CERTIFIED, NKV_FEATURE_TOPK},
-                                 {"TOPK STATISTICAL", NKV_SELECT_STATISTICAL, NKV_FEATURE_TOPK},
+constexpr Mode kSelectModes[] = {{"TOPK STATISTICAL", NKV_SELECT_STATISTICAL, NKV_FEATURE_TOPK},
                                  {"TOPK FULL", NKV_SELECT_FULL, 0},
-                                 {"TOPK SIGN", NKV_SELECT_SIGN, NKV_FEATURE_FILTERS},
-                                 {"TOPK DIGEST", NKV_SELECT_DIGEST, NKV_FEATURE_FILTERS},
                                  {"TOPK INDEXER", NKV_SELECT_INDEXER, NKV_FEATURE_INDEXER}};
 
 template <typename Command>

@@ -1,6 +1,6 @@
 // The plane stage (section 5): a page's weights and sums for a row, then the midpoints of its tokens.
 // Digests, steps and planes are those of some pages of a list, whose places in it are `places`; sums,
-// bounds, masks and midpoints are the whole list's.
+// radii, masks and midpoints are the whole list's.
 //
 // Of each page and row FOLD_SUMS numbers: K, W, sum of w, sum of w^2, remainder.
 #define FOLD_SUMS 5
@@ -46,10 +46,6 @@ __kernel void fold(__global const ushort* digests, __global const int* steps,
   of_row[FOLD_REMAINDER] = (remainder + 4095) >> 12;
 }
 
-long ceiling_of(__global const long* of_row) {
-  return of_row[FOLD_CONSTANT] + 128 * of_row[FOLD_WEIGHT_SUM];
-}
-
 // The least B with 3072 * B^2 >= z^2 * squares * 4^(8 - planes), z in sixteenths: both sides stay
 // below 2^64, as squares do below 2^32.
 long likely_uncertainty(long squares, int planes, uint sixteenths) {
@@ -63,19 +59,14 @@ long likely_uncertainty(long squares, int planes, uint sixteenths) {
   return below + 1;
 }
 
-// Of each page and row of a list its ceiling and the radius after `planes` planes, in weight units:
-// with `sixteenths` 0 the certified one, else the statistical one.
+// Of each page and row of a list the radius after `planes` planes, in weight units.
 __kernel void digest_bound(__global const long* sums, uint pages, int planes, uint sixteenths,
-                           __global long* bounds) {
+                           __global long* radii) {
   const size_t at = get_global_id(0) * get_global_size(1) + get_global_id(1);
   if (get_global_id(0) >= pages) return;
   __global const long* of_row = sums + at * FOLD_SUMS;
-  long uncertainty = of_row[FOLD_WEIGHT_SUM] << (7 - planes);
-  if (sixteenths != 0) {
-    uncertainty = min(uncertainty, likely_uncertainty(of_row[FOLD_SQUARES], planes, sixteenths));
-  }
-  bounds[2 * at] = ceiling_of(of_row);
-  bounds[2 * at + 1] = uncertainty + of_row[FOLD_REMAINDER] + 4;
+  const long likely = likely_uncertainty(of_row[FOLD_SQUARES], planes, sixteenths);
+  radii[at] = min(of_row[FOLD_WEIGHT_SUM] << (7 - planes), likely) + of_row[FOLD_REMAINDER] + 4;
 }
 
 int has_token(__global const ulong* masks, size_t token) {
@@ -116,11 +107,8 @@ __kernel void midpoints(__global const uchar* plane_bits, uint planes, uint chan
   __global const uchar* bits =
       plane_bits + (page * planes * NKV_PAGE_TOKENS + of_page) * row_bytes;
   __global const long* of_row = sums + (places[page] * rows + row) * FOLD_SUMS;
-  long midpoint = ceiling_of(of_row);
-  if (planes != 0) {
-    const long half_cell = 1l << (7 - planes);
-    midpoint = of_row[FOLD_CONSTANT] + (half_cell - 128) * of_row[FOLD_SIGNED_SUM];
-  }
+  const long half_cell = 1l << (7 - planes);
+  long midpoint = of_row[FOLD_CONSTANT] + (half_cell - 128) * of_row[FOLD_SIGNED_SUM];
   for (uint plane = 0; plane < planes; ++plane) {
     const long sum = sum_of_bits(bits + plane * NKV_PAGE_TOKENS * row_bytes,
                                  weights + (page * rows + row) * channels, channels);

@@ -36,10 +36,10 @@ __kernel void best_tokens(__global const short* midpoints, __global const ulong*
   if (has_token(visible, token) && bin_of(midpoint) >= thresholds[row]) add_token(best, token);
 }
 
-// Those of `tokens` whose upper bound reaches the row's tau. `more_planes` is L - L0, and `bounds`
+// Those of `tokens` whose upper bound reaches the row's tau. `more_planes` is L - L0, and `radii`
 // those of L planes.
 __kernel void alive_tokens(__global const short* midpoints, __global const long* sums,
-                           __global const long* bounds, int more_planes,
+                           __global const long* radii, int more_planes,
                            __global const long* taus, __global const ulong* tokens,
                            __global uint* alive) {
   const size_t token = get_global_id(0);
@@ -47,7 +47,7 @@ __kernel void alive_tokens(__global const short* midpoints, __global const long*
   const size_t rows = get_global_size(1);
   if (!has_token(tokens, token)) return;
   const int shift = midpoint_shift(sums, row);
-  const long exact_radius = bounds[2 * (token / NKV_PAGE_TOKENS * rows + row) + 1];
+  const long exact_radius = radii[token / NKV_PAGE_TOKENS * rows + row];
   const long radius = min((exact_radius >> shift) + 2 + more_planes, 65535l);
   const long above = ((taus[row] >> NKV_PLANE_WEIGHT_SHIFT) - sums[row * FOLD_SUMS]) >> shift;
   const long tau = clamp(above, (long)-MIDPOINT_LIMIT, (long)MIDPOINT_LIMIT);

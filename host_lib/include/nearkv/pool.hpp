@@ -184,10 +184,8 @@ class NEARKV_API Pool {
     std::uint8_t query_dtype = NKV_DTYPE_BF16;
     std::uint16_t rows = 1;
     std::uint16_t top_k = 64;
-    std::uint8_t mode = NKV_SELECT_CERTIFIED;
-    std::uint8_t planes = 0;  ///< That the scan streams; 0: NKV_TOPK_PLANES, for SIGN one.
-    std::uint8_t z16 = 0;
-    std::uint16_t candidates = 0;  ///< SIGN, DIGEST: per row, read exactly; 0: 2 top_k.
+    std::uint8_t mode = NKV_SELECT_FULL;
+    std::uint8_t z16 = 0;  ///< STATISTICAL: sixteenths of a standard deviation; 0: four of these.
     float scale = 1;
     std::uint32_t tokens = 0;  ///< As in AttendOptions.
     std::uint32_t window = 0;

@@ -81,7 +81,7 @@ void BoundedAttention::price_pages(const PageView& first) {
 Outcome BoundedAttention::prepare() {
   PlaneScan* const scan = context_.scan;
   Outcome outcome =
-      scan->run(context_.list, context_.visibility, context_.query, 2, 0, context_.workers);
+      scan->run(context_.list, context_.visibility, context_.query, 2, context_.workers);
   if (!outcome.ok()) return outcome;
   result_->traffic += scan->traffic();
   result_->nonfinite = scan->nonfinite();

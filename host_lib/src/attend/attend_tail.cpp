@@ -6,7 +6,7 @@ Outcome attend_tail(const AttendContext& context, const AttendSpec& request, Att
   constexpr unsigned kPlanes = 2;
   PlaneScan* const scan = context.scan;
   Outcome outcome =
-      scan->run(context.list, context.visibility, context.query, kPlanes, 0, context.workers);
+      scan->run(context.list, context.visibility, context.query, kPlanes, context.workers);
   if (!outcome.ok()) return outcome;
   result->traffic += scan->traffic();
   result->nonfinite = scan->nonfinite();

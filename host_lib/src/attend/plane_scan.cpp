@@ -51,11 +51,7 @@ Status PlaneScan::scan_page(std::size_t page, PageFold* fold, std::vector<std::i
   fold_page(*query_, view, list_->k_exponent(), fold);
   std::copy(fold->rows.begin(), fold->rows.end(),
             folds_.begin() + static_cast<std::ptrdiff_t>(page * rows_));
-  if (planes_ == 0) {
-    std::ranges::fill(*sums, 0);
-  } else {
-    plane_sums(*fold, view, {0, planes_}, ~std::uint64_t{0}, sums->data());
-  }
+  plane_sums(*fold, view, {0, planes_}, ~std::uint64_t{0}, sums->data());
 
   for (std::size_t row = 0; row < rows_; ++row) {
     const std::span<std::int16_t> page_mids = mids(row, page);
@@ -71,12 +67,11 @@ Status PlaneScan::scan_page(std::size_t page, PageFold* fold, std::vector<std::i
 }
 
 Outcome PlaneScan::run(const PageList& list, const Visibility& visibility, const Query& query,
-                       unsigned planes, unsigned z16, Workers* workers) {
+                       unsigned planes, Workers* workers) {
   list_ = &list;
   query_ = &query;
   visibility_ = visibility;
   planes_ = planes;
-  z16_ = z16;
   rows_ = query.rows();
   const std::size_t count = list.pages();
   visible_.assign(count, 0);
@@ -130,8 +125,9 @@ Outcome PlaneScan::run(const PageList& list, const Visibility& visibility, const
   return {};
 }
 
-std::int32_t PlaneScan::radius(std::size_t row, std::size_t page, unsigned planes) const {
-  const std::int32_t radius = fold(row, page).radius(planes, z16_) >> scales_[row].shift;
+std::int32_t PlaneScan::radius(std::size_t row, std::size_t page, unsigned planes,
+                               unsigned z16) const {
+  const std::int32_t radius = fold(row, page).radius(planes, z16) >> scales_[row].shift;
   return std::min(radius + 2 + static_cast<std::int32_t>(planes - planes_), 65535);
 }
 

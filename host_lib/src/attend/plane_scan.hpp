@@ -17,10 +17,10 @@ namespace nearkv {
 /// Section numbers refer to emulator/model/ARITHMETIC.md. Buffers are kept between runs.
 class PlaneScan {
  public:
-  /// Streams `planes` planes of every page with a visible token (5), or digests alone. `z16` as in
-  /// RowFold::radius. The references must outlive the use of the results.
+  /// Streams `planes` planes of every page with a visible token (5). The references must outlive
+  /// the use of the results.
   Outcome run(const PageList& list, const Visibility& visibility, const Query& query,
-              unsigned planes, unsigned z16, Workers* workers);
+              unsigned planes, Workers* workers);
 
   [[nodiscard]] std::size_t rows() const { return rows_; }
   [[nodiscard]] std::size_t pages() const { return visible_.size(); }
@@ -52,8 +52,10 @@ class PlaneScan {
   }
   [[nodiscard]] const MidpointScale& scale(std::size_t row) const { return scales_[row]; }
 
-  /// Radius of a page's midpoints in their own units, once `planes` planes have been read.
-  [[nodiscard]] std::int32_t radius(std::size_t row, std::size_t page, unsigned planes) const;
+  /// Radius of a page's midpoints in their own units, once `planes` planes have been read. `z16` as
+  /// in RowFold::radius.
+  [[nodiscard]] std::int32_t radius(std::size_t row, std::size_t page, unsigned planes,
+                                    unsigned z16) const;
 
   /// Least midpoint in the bins that hold at least `count` visible tokens of the row (5.3).
   [[nodiscard]] std::int16_t threshold(std::size_t row, std::uint64_t count) const;
@@ -71,7 +73,6 @@ class PlaneScan {
   const Query* query_ = nullptr;
   Visibility visibility_;
   unsigned planes_ = 0;
-  unsigned z16_ = 0;
   std::size_t rows_ = 0;
   std::vector<std::uint64_t> visible_;
   std::vector<std::uint64_t> saturated_;

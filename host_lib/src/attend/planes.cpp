@@ -110,7 +110,7 @@ void unpack_digest(const std::uint16_t* HWY_RESTRICT digest, int coarsest_shift,
     const auto base = hn::ShiftRight<24>(hn::ShiftLeft<24>(entry));
     const auto shift = hn::Add(hn::ShiftRight<11>(entry), hn::Set(d, coarsest_shift));
     hn::StoreU(hn::Add(mantissa, hn::Set(d, 8)), d, channels->m + c);
-    // A forged page may claim any exponent; its certificate is void, but shifts must stay defined.
+    // A forged page may claim any exponent; its radius is void, but shifts must stay defined.
     hn::StoreU(hn::Max(hn::Min(shift, hn::Set(d, 1000)), hn::Set(d, 16)), d, channels->shift + c);
     hn::StoreU(hn::Add(hn::ShiftLeft<2>(base), hn::Set(d, 128)), d, channels->centre + c);
   }
@@ -236,17 +236,13 @@ std::uint64_t at_least(const std::int16_t* mids, std::int16_t threshold) {
 }
 
 std::int32_t RowFold::radius(unsigned planes, unsigned z16) const {
-  std::int32_t code_radius = (128 >> planes) * weight_norm;
-  if (z16 != 0) {
-    // The least bound with 3072 bound^2 >= wanted: binary64's root is off by one at most.
-    const std::uint64_t wanted = std::uint64_t{z16} * z16 * weight_squares << 2 * (8 - planes);
-    auto bound = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(wanted) / 3072.0));
-    while (3072 * bound * bound < wanted) ++bound;
-    while (bound > 0 && 3072 * (bound - 1) * (bound - 1) >= wanted) --bound;
-    code_radius = static_cast<std::int32_t>(
-        std::min<std::uint64_t>(bound, static_cast<std::uint64_t>(code_radius)));
-  }
-  return code_radius + slack;
+  const std::uint64_t cell = std::uint64_t{128U >> planes} * static_cast<unsigned>(weight_norm);
+  // The least bound with 3072 bound^2 >= wanted: binary64's root is off by one at most.
+  const std::uint64_t wanted = std::uint64_t{z16} * z16 * weight_squares << 2 * (8 - planes);
+  auto bound = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(wanted) / 3072.0));
+  while (3072 * bound * bound < wanted) ++bound;
+  while (bound > 0 && 3072 * (bound - 1) * (bound - 1) >= wanted) --bound;
+  return static_cast<std::int32_t>(std::min(bound, cell)) + slack;
 }
 
 namespace {

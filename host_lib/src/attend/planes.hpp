@@ -18,14 +18,12 @@ struct RowFold {
   std::int32_t slack = 0;            ///< Radius that no further plane removes.
   std::uint32_t weight_squares = 0;  ///< Sum of w^2.
 
-  /// Midpoint after `planes` planes, from the sum of w * (the code's top bits); after none, the
-  /// largest score that the digest allows.
+  /// Midpoint after `planes` planes, from the sum of w * (the code's top bits).
   [[nodiscard]] std::int32_t midpoint(std::int32_t plane_sum, unsigned planes) const {
-    if (planes == 0) return constant + 128 * weight_norm;
     return constant + (plane_sum << (8 - planes)) - (128 - (128 >> planes)) * weight_sum;
   }
 
-  /// Radius after `planes` planes. z16 = 0: certified; otherwise z in sixteenths.
+  /// Radius after `planes` planes, with z in sixteenths.
   [[nodiscard]] std::int32_t radius(unsigned planes, unsigned z16) const;
 };
 

@@ -36,7 +36,8 @@ std::int64_t kth_score(const ExactTokens& tokens, std::size_t row, std::size_t k
 /// Tokens whose upper bound reaches the threshold of some row.
 class Survivors {
  public:
-  Survivors(const PlaneScan& scan, const ExactTokens& seeds, std::size_t top_k) : scan_(scan) {
+  Survivors(const PlaneScan& scan, const ExactTokens& seeds, std::size_t top_k, unsigned z16)
+      : scan_(scan), z16_(z16) {
     for (std::size_t row = 0; row < scan.rows(); ++row) {
       const std::int64_t tau = kth_score(seeds, row, top_k) >> NKV_PLANE_WEIGHT_SHIFT;
       thresholds_.push_back((tau - scan.scale(row).reference) >> scan.scale(row).shift);
@@ -48,7 +49,7 @@ class Survivors {
                                     std::uint64_t candidates) const {
     std::uint64_t alive = 0;
     for (std::size_t row = 0; row < scan_.rows(); ++row) {
-      const std::int64_t least = thresholds_[row] - scan_.radius(row, page, planes);
+      const std::int64_t least = thresholds_[row] - scan_.radius(row, page, planes, z16_);
       // A saturated midpoint is above any threshold.
       const auto bound = static_cast<std::int16_t>(
           std::clamp<std::int64_t>(least, kMaskedMidpoint + 1, kLargestMidpoint));
@@ -60,6 +61,7 @@ class Survivors {
 
  private:
   const PlaneScan& scan_;
+  unsigned z16_;
   std::vector<std::int64_t> thresholds_;
 };
 
@@ -133,34 +135,21 @@ void rank(const ExactScorer& scorer, const std::vector<const ExactTokens*>& part
 
 }  // namespace
 
-TopKSpec TopKSpec::of(const nkv_topk_command& command) {
-  TopKSpec spec{
-      .select = command.mode, .top_k = command.top_k, .seeds = std::size_t{2} * command.top_k};
-  if (spec.is_filter()) spec.planes = command.mode == NKV_SELECT_SIGN ? 1 : 0;
-  if (command.planes != 0 && command.mode != NKV_SELECT_DIGEST) spec.planes = command.planes;
-  if (command.z != 0) spec.z16 = command.z;
-  if (spec.is_filter() && command.candidates != 0) {
-    spec.seeds = std::max(command.candidates, command.top_k);
-  }
-  return spec;
-}
-
 Outcome select_by_planes(const PageList& list, const Visibility& visibility, const Query& query,
-                         const TopKSpec& request, Workers* workers, PlaneScan* scan,
+                         std::size_t top_k, unsigned z16, Workers* workers, PlaneScan* scan,
                          TopKResult* result) {
   const ExactScorer scorer(query, list.k_exponent());
   result->traffic = {};
-  const unsigned z16 = request.select == NKV_SELECT_STATISTICAL ? request.z16 : 0;
-  Outcome outcome = scan->run(list, visibility, query, request.planes, z16, workers);
+  Outcome outcome = scan->run(list, visibility, query, NKV_TOPK_PLANES, workers);
   if (!outcome.ok()) return outcome;
   result->traffic += scan->traffic();
   result->nonfinite = scan->nonfinite();
 
   std::vector<std::uint64_t> seeds(list.pages());
   for (std::size_t row = 0; row < query.rows(); ++row) {
-    const std::int16_t threshold = scan->visible_tokens() <= request.seeds
+    const std::int16_t threshold = scan->visible_tokens() <= 2 * top_k
                                        ? std::int16_t{kMaskedMidpoint + 1}
-                                       : scan->threshold(row, request.seeds);
+                                       : scan->threshold(row, 2 * top_k);
     scan->mark(row, threshold, seeds);
   }
   ExactTokens seed_tokens;
@@ -168,17 +157,13 @@ Outcome select_by_planes(const PageList& list, const Visibility& visibility, con
       score_exactly(list, seeds, scorer, query.dim(), workers, &seed_tokens, &result->traffic);
   if (!outcome.ok()) return outcome;
 
-  if (request.is_filter()) {
-    rank(scorer, {&seed_tokens}, request.top_k, result);
-    return {};
-  }
-  const Survivors survivors(*scan, seed_tokens, request.top_k);
+  const Survivors survivors(*scan, seed_tokens, top_k, z16);
   std::vector<std::uint64_t> alive(list.pages());
   for (std::size_t page = 0; page < list.pages(); ++page) {
     const std::uint64_t candidates = scan->visible(page) & ~seeds[page];
-    if (candidates != 0) alive[page] = survivors.alive(page, request.planes, candidates);
+    if (candidates != 0) alive[page] = survivors.alive(page, NKV_TOPK_PLANES, candidates);
   }
-  for (unsigned planes = request.planes + 1; planes <= NKV_KEY_PLANES; ++planes) {
+  for (unsigned planes = NKV_TOPK_PLANES + 1; planes <= NKV_KEY_PLANES; ++planes) {
     outcome = refine(list, query, survivors, planes, workers, scan, &alive, &result->traffic);
     if (!outcome.ok()) return outcome;
   }
@@ -186,7 +171,7 @@ Outcome select_by_planes(const PageList& list, const Visibility& visibility, con
   outcome =
       score_exactly(list, alive, scorer, query.dim(), workers, &survivor_tokens, &result->traffic);
   if (!outcome.ok()) return outcome;
-  rank(scorer, {&seed_tokens, &survivor_tokens}, request.top_k, result);
+  rank(scorer, {&seed_tokens, &survivor_tokens}, top_k, result);
   return {};
 }
 

@@ -14,22 +14,6 @@
 
 namespace nearkv {
 
-struct TopKSpec {
-  std::uint8_t select = NKV_SELECT_CERTIFIED;
-  unsigned planes = NKV_TOPK_PLANES;  ///< 0: digests alone.
-  unsigned z16 = 64;                  ///< STATISTICAL only.
-  std::size_t top_k = 0;
-  std::size_t seeds = 0;  ///< Tokens per row that are read first, at least.
-
-  /// What a checked command asks for.
-  static TopKSpec of(const nkv_topk_command& command);
-
-  /// SIGN and DIGEST read no more than the seeds.
-  [[nodiscard]] bool is_filter() const {
-    return select == NKV_SELECT_SIGN || select == NKV_SELECT_DIGEST;
-  }
-};
-
 /// One row's winners, best first.
 struct RankedToken {
   std::uint32_t token = 0;
@@ -42,10 +26,10 @@ struct TopKResult {
   bool nonfinite = false;
 };
 
-/// CERTIFIED and STATISTICAL: two phases over the search planes; SIGN and DIGEST: the first of
-/// them. `scan` is a buffer kept between commands.
+/// STATISTICAL: two phases over the search planes, with bounds of `z16` sixteenths of a standard
+/// deviation. `scan` is a buffer kept between commands.
 Outcome select_by_planes(const PageList& list, const Visibility& visibility, const Query& query,
-                         const TopKSpec& request, Workers* workers, PlaneScan* scan,
+                         std::size_t top_k, unsigned z16, Workers* workers, PlaneScan* scan,
                          TopKResult* result);
 
 /// FULL: every visible key row is read. All are scored in binary32, and those that its rounding

@@ -97,10 +97,8 @@ Pool::TopKRequest top_k_request(const nearkv_top_k_request& request, const Pool&
   result.query_dtype = request.query_dtype;
   result.rows = request.rows;
   result.top_k = request.top_k;
-  result.mode = request.mode;
-  result.planes = request.planes;
+  if (request.mode != 0) result.mode = request.mode;
   result.z16 = request.z16;
-  result.candidates = request.candidates;
   result.scale = request.scale;
   result.tokens = request.tokens;
   result.window = request.window;

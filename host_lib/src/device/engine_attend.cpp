@@ -134,7 +134,7 @@ Outcome check_attend(const nkv_attend_command& command) {
 Outcome check_top_k(const nkv_topk_command& command) {
   using Command = nkv_topk_command;
   const bool indexer = command.mode == NKV_SELECT_INDEXER;
-  if (!indexer && command.mode != NKV_SELECT_FULL &&
+  if (command.mode == NKV_SELECT_STATISTICAL &&
       keeps_too_many_midpoints(command.group, command.tokens)) {
     return bad_field(offsetof(Command, tokens));
   }
@@ -279,8 +279,8 @@ Outcome Engine::top_k(const nkv_topk_command& command, const Window& window,
       break;
     }
     default:
-      outcome = select_by_planes(list_, visibility, query_, TopKSpec::of(command), workers_, &scan_,
-                                 &result);
+      outcome = select_by_planes(list_, visibility, query_, command.top_k,
+                                 command.z == 0 ? 64U : command.z, workers_, &scan_, &result);
   }
   if (!outcome.ok()) return outcome;
   completion->count = output.write(result, static_cast<double>(command.scale));

@@ -197,13 +197,11 @@ Status Pool::Impl::top_k_of(const PageRun& pages, std::span<const std::uint32_t>
   command.page_list = pages.address;
   command.scale = request.scale;
   command.sinks = request.sinks;
-  command.planes = request.planes;
   command.top_k = request.top_k;
   command.mode = request.mode;
   command.group = static_cast<std::uint8_t>(request.rows);
   command.query_dtype = request.query_dtype;
   command.z = request.z16;
-  command.candidates = request.candidates;
   Status status = batch_->add(command);
   if (status == Status::kOk) status = run_batch();
   if (status != Status::kOk) return status;

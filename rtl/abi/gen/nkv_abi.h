@@ -54,12 +54,11 @@ typedef float nkv_f32;
 /** [channels] Widest key row: an MLA latent of 512 plus its 64 rotary channels. */
 #define NKV_MAX_HEAD_DIM 576
 /**
- * [midpoints] Largest group * tokens of a command that keeps midpoints: TOPK other than FULL and
- * INDEXER, ATTEND other than DENSE. Beyond it: BAD_FIELD, detail = offset of `tokens`.
+ * [midpoints] Largest group * tokens of a command that keeps midpoints: STATISTICAL of TOPK, ATTEND
+ * other than DENSE. Beyond it: BAD_FIELD, detail = offset of `tokens`.
  */
 #define NKV_MAX_MIDPOINTS 16777216
 #define NKV_MAX_TOP_K 4096 /**< [tokens] Largest k of TOPK. */
-#define NKV_MAX_CANDIDATES 8192 /**< [tokens] Most `candidates` of TOPK. */
 #define NKV_MAX_QUEUES 16 /**< [queues] Queue register blocks in the map. */
 /**
  * [bytes] From a queue's doorbell in device memory to the next's: a page of a host, which can give
@@ -73,11 +72,7 @@ typedef float nkv_f32;
 #define NKV_EXCEPTIONS 16 /**< [entries] Room for DELTA4 exceptions in a page, per tensor. */
 /** [planes] Search planes stored for K: the top bits of the page-affine 8-bit code. */
 #define NKV_KEY_PLANES 4
-/**
- * [planes] Planes that TOPK streams if the command does not say: the fewest certified bytes on real
- * and synthetic keys.
- */
-#define NKV_TOPK_PLANES 3
+#define NKV_TOPK_PLANES 3 /**< [planes] Planes that STATISTICAL streams. */
 #define NKV_CODE_BASE_STEP 4 /**< [steps] A digest's base counts in this many quantisation steps. */
 #define NKV_POOL_MAGIC 1280723790 /**< First word of a pool: 'NKVL'. */
 #define NKV_POOL_RING_ENTRIES 64 /**< [entries] Entries of the rings of a pool's queue. */
@@ -295,22 +290,17 @@ enum nkv_codec {
 
 /** How TOPK finds its tokens. */
 enum nkv_select {
-  NKV_SELECT_CERTIFIED = 0, /**< Sound bounds: the ids are those of a full scan. */
-  NKV_SELECT_STATISTICAL = 1, /**< z-sigma bounds on the plane residual. */
-  /** Every row read exactly: the reference that the others are compared with. */
-  NKV_SELECT_FULL = 2,
+  /**
+   * Only rows are read that z-sigma bounds from search planes leave in question: the ids are those
+   * of FULL but for a few.
+   */
+  NKV_SELECT_STATISTICAL = 1,
+  NKV_SELECT_FULL = 2, /**< Every row is read exactly. */
   /**
    * DSA lightning indexer: sum over heads of weight * relu(q k), one list for the whole group;
    * every row is read.
    */
   NKV_SELECT_INDEXER = 3,
-  /**
-   * A filter without bounds: the best `candidates` by the midpoints of `planes` planes are read
-   * exactly, and ranked. One plane says on which side of its page's middle a channel lies.
-   */
-  NKV_SELECT_SIGN = 4,
-  /** The same by pages: by the largest score that a page's digest allows. No plane is read. */
-  NKV_SELECT_DIGEST = 5,
 };
 
 /** What ATTEND reads. */
@@ -526,8 +516,7 @@ enum nkv_share_message_kind {
 
 /** FEATURES register. */
 /**
- * What reads keys by planes: CERTIFIED and STATISTICAL selection, and READ with `planes`. FULL
- * needs no feature.
+ * What reads keys by planes: STATISTICAL selection, and READ with `planes`. FULL needs no feature.
  */
 #define NKV_FEATURE_TOPK (1ull << 0)
 #define NKV_FEATURE_INDEXER (1ull << 1) /**< DSA indexer selection. */
@@ -542,8 +531,7 @@ enum nkv_share_message_kind {
 #define NKV_FEATURE_INLINE_CONTROL (1ull << 10) /**< INLINE registers. */
 #define NKV_FEATURE_MEMORY_DOORBELLS (1ull << 11) /**< DOORBELL registers. */
 #define NKV_FEATURE_HOTNESS (1ull << 12) /**< HOST_HOTNESS and NEAR_HOTNESS. */
-#define NKV_FEATURE_FILTERS (1ull << 13) /**< SIGN and DIGEST selection. */
-#define NKV_FEATURE_ALL 0x3fffull
+#define NKV_FEATURE_ALL 0x1fffull
 
 /**
  * One page of a sequence, as page lists name it. The host writes `page` and `generation` before
@@ -818,11 +806,7 @@ struct nkv_topk_command {
   uint8_t flags; /**< Zero. [0] */
   uint16_t tag; /**< Returned in the completion. */
   uint16_t head_dim; /**< Channels of a query row. [16 to MAX_HEAD_DIM, a multiple of 16] */
-  /**
-   * SIGN and DIGEST: tokens per row that are read exactly, at least; 0 means 2 top_k. Fewer than
-   * top_k count as top_k. [at most MAX_CANDIDATES]
-   */
-  uint16_t candidates;
+  uint16_t reserved; /**< Zero. */
   uint32_t tokens; /**< As in ATTEND. [at most MAX_TOKENS] */
   uint32_t window; /**< As in ATTEND. */
   uint64_t query; /**< As in ATTEND. [a multiple of 4] */
@@ -835,11 +819,7 @@ struct nkv_topk_command {
   nkv_f32 scale; /**< As in ATTEND. */
   uint32_t reserved2; /**< Zero. */
   uint8_t sinks; /**< As in ATTEND. */
-  /**
-   * Planes that the scan streams; 0 means TOPK_PLANES, for SIGN 1. DIGEST streams none. [at most
-   * KEY_PLANES]
-   */
-  uint8_t planes;
+  uint8_t reserved3; /**< Zero. */
   uint16_t top_k; /**< Tokens wanted per row. [1 to MAX_TOP_K] */
   uint8_t mode; /**< How to find them. [a value of select] */
   uint8_t group; /**< Query rows. [1 to MAX_GROUP] */
@@ -853,7 +833,7 @@ NKV_ASSERT_OFFSET(topk_command, opcode, 0);
 NKV_ASSERT_OFFSET(topk_command, flags, 1);
 NKV_ASSERT_OFFSET(topk_command, tag, 2);
 NKV_ASSERT_OFFSET(topk_command, head_dim, 4);
-NKV_ASSERT_OFFSET(topk_command, candidates, 6);
+NKV_ASSERT_OFFSET(topk_command, reserved, 6);
 NKV_ASSERT_OFFSET(topk_command, tokens, 8);
 NKV_ASSERT_OFFSET(topk_command, window, 12);
 NKV_ASSERT_OFFSET(topk_command, query, 16);
@@ -862,7 +842,7 @@ NKV_ASSERT_OFFSET(topk_command, result, 32);
 NKV_ASSERT_OFFSET(topk_command, scale, 40);
 NKV_ASSERT_OFFSET(topk_command, reserved2, 44);
 NKV_ASSERT_OFFSET(topk_command, sinks, 48);
-NKV_ASSERT_OFFSET(topk_command, planes, 49);
+NKV_ASSERT_OFFSET(topk_command, reserved3, 49);
 NKV_ASSERT_OFFSET(topk_command, top_k, 50);
 NKV_ASSERT_OFFSET(topk_command, mode, 52);
 NKV_ASSERT_OFFSET(topk_command, group, 53);
@@ -2792,8 +2772,8 @@ static inline uint8_t nkv_check_topk_command(const struct nkv_topk_command *comm
       command->head_dim % 16u != 0) {
     return nkv_bad_field(offsetof(struct nkv_topk_command, head_dim), detail);
   }
-  if (command->candidates > NKV_MAX_CANDIDATES) {
-    return nkv_bad_field(offsetof(struct nkv_topk_command, candidates), detail);
+  if (command->reserved != 0) {
+    return nkv_bad_field(offsetof(struct nkv_topk_command, reserved), detail);
   }
   if (command->tokens > NKV_MAX_TOKENS) {
     return nkv_bad_field(offsetof(struct nkv_topk_command, tokens), detail);
@@ -2810,13 +2790,14 @@ static inline uint8_t nkv_check_topk_command(const struct nkv_topk_command *comm
   if (command->reserved2 != 0) {
     return nkv_bad_field(offsetof(struct nkv_topk_command, reserved2), detail);
   }
-  if (command->planes > NKV_KEY_PLANES) {
-    return nkv_bad_field(offsetof(struct nkv_topk_command, planes), detail);
+  if (command->reserved3 != 0) {
+    return nkv_bad_field(offsetof(struct nkv_topk_command, reserved3), detail);
   }
   if (command->top_k < 1u || command->top_k > NKV_MAX_TOP_K) {
     return nkv_bad_field(offsetof(struct nkv_topk_command, top_k), detail);
   }
-  if (command->mode > NKV_SELECT_DIGEST) {
+  if (command->mode != NKV_SELECT_STATISTICAL && command->mode != NKV_SELECT_FULL &&
+      command->mode != NKV_SELECT_INDEXER) {
     return nkv_bad_field(offsetof(struct nkv_topk_command, mode), detail);
   }
   if (command->group < 1u || command->group > NKV_MAX_GROUP) {

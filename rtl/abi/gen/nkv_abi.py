@@ -73,13 +73,11 @@ MAX_TOKENS = 1048576
 MAX_GROUP = 128
 # [channels] Widest key row: an MLA latent of 512 plus its 64 rotary channels.
 MAX_HEAD_DIM = 576
-# [midpoints] Largest group * tokens of a command that keeps midpoints: TOPK other than FULL and
-# INDEXER, ATTEND other than DENSE. Beyond it: BAD_FIELD, detail = offset of `tokens`.
+# [midpoints] Largest group * tokens of a command that keeps midpoints: STATISTICAL of TOPK, ATTEND
+# other than DENSE. Beyond it: BAD_FIELD, detail = offset of `tokens`.
 MAX_MIDPOINTS = 16777216
 # [tokens] Largest k of TOPK.
 MAX_TOP_K = 4096
-# [tokens] Most `candidates` of TOPK.
-MAX_CANDIDATES = 8192
 # [queues] Queue register blocks in the map.
 MAX_QUEUES = 16
 # [bytes] From a queue's doorbell in device memory to the next's: a page of a host, which can give
@@ -97,8 +95,7 @@ MAX_RING_ENTRIES = 4096
 EXCEPTIONS = 16
 # [planes] Search planes stored for K: the top bits of the page-affine 8-bit code.
 KEY_PLANES = 4
-# [planes] Planes that TOPK streams if the command does not say: the fewest certified bytes on real
-# and synthetic keys.
+# [planes] Planes that STATISTICAL streams.
 TOPK_PLANES = 3
 # [steps] A digest's base counts in this many quantisation steps.
 CODE_BASE_STEP = 4
@@ -454,20 +451,14 @@ class Codec(IntEnum):
 class Select(IntEnum):
     """How TOPK finds its tokens."""
 
-    # Sound bounds: the ids are those of a full scan.
-    CERTIFIED = 0
-    # z-sigma bounds on the plane residual.
+    # Only rows are read that z-sigma bounds from search planes leave in question: the ids are those
+    # of FULL but for a few.
     STATISTICAL = 1
-    # Every row read exactly: the reference that the others are compared with.
+    # Every row is read exactly.
     FULL = 2
     # DSA lightning indexer: sum over heads of weight * relu(q k), one list for the whole group;
     # every row is read.
     INDEXER = 3
-    # A filter without bounds: the best `candidates` by the midpoints of `planes` planes are read
-    # exactly, and ranked. One plane says on which side of its page's middle a channel lies.
-    SIGN = 4
-    # The same by pages: by the largest score that a page's digest allows. No plane is read.
-    DIGEST = 5
 
 
 class AttendMode(IntEnum):
@@ -1006,8 +997,8 @@ class CompletionFlag(IntFlag):
 class Feature(IntFlag):
     """FEATURES register."""
 
-    # What reads keys by planes: CERTIFIED and STATISTICAL selection, and READ with `planes`. FULL
-    # needs no feature.
+    # What reads keys by planes: STATISTICAL selection, and READ with `planes`. FULL needs no
+    # feature.
     TOPK = 1 << 0
     # DSA indexer selection.
     INDEXER = 1 << 1
@@ -1033,8 +1024,6 @@ class Feature(IntFlag):
     MEMORY_DOORBELLS = 1 << 11
     # HOST_HOTNESS and NEAR_HOTNESS.
     HOTNESS = 1 << 12
-    # SIGN and DIGEST selection.
-    FILTERS = 1 << 13
 
 
 class CardWindowFlag(IntFlag):
@@ -1383,7 +1372,7 @@ TOPK_COMMAND = Record(
         "flags": 1,
         "tag": 2,
         "head_dim": 4,
-        "candidates": 6,
+        "reserved": 6,
         "tokens": 8,
         "window": 12,
         "query": 16,
@@ -1392,7 +1381,7 @@ TOPK_COMMAND = Record(
         "scale": 40,
         "reserved2": 44,
         "sinks": 48,
-        "planes": 49,
+        "reserved3": 49,
         "top_k": 50,
         "mode": 52,
         "group": 53,

@@ -31,13 +31,11 @@ package nkv_abi_pkg;
   localparam int unsigned MaxGroup = 128;
   // [channels] Widest key row: an MLA latent of 512 plus its 64 rotary channels.
   localparam int unsigned MaxHeadDim = 576;
-  // [midpoints] Largest group * tokens of a command that keeps midpoints: TOPK other than FULL and
-  // INDEXER, ATTEND other than DENSE. Beyond it: BAD_FIELD, detail = offset of `tokens`.
+  // [midpoints] Largest group * tokens of a command that keeps midpoints: STATISTICAL of TOPK,
+  // ATTEND other than DENSE. Beyond it: BAD_FIELD, detail = offset of `tokens`.
   localparam int unsigned MaxMidpoints = 16777216;
   // [tokens] Largest k of TOPK.
   localparam int unsigned MaxTopK = 4096;
-  // [tokens] Most `candidates` of TOPK.
-  localparam int unsigned MaxCandidates = 8192;
   // [queues] Queue register blocks in the map.
   localparam int unsigned MaxQueues = 16;
   // [bytes] From a queue's doorbell in device memory to the next's: a page of a host, which can
@@ -55,8 +53,7 @@ package nkv_abi_pkg;
   localparam int unsigned Exceptions = 16;
   // [planes] Search planes stored for K: the top bits of the page-affine 8-bit code.
   localparam int unsigned KeyPlanes = 4;
-  // [planes] Planes that TOPK streams if the command does not say: the fewest certified bytes on
-  // real and synthetic keys.
+  // [planes] Planes that STATISTICAL streams.
   localparam int unsigned TopkPlanes = 3;
   // [steps] A digest's base counts in this many quantisation steps.
   localparam int unsigned CodeBaseStep = 4;
@@ -243,20 +240,14 @@ package nkv_abi_pkg;
 
   // How TOPK finds its tokens.
   typedef enum logic [7:0] {
-    // Sound bounds: the ids are those of a full scan.
-    SelectCertified = 8'd0,
-    // z-sigma bounds on the plane residual.
+    // Only rows are read that z-sigma bounds from search planes leave in question: the ids are
+    // those of FULL but for a few.
     SelectStatistical = 8'd1,
-    // Every row read exactly: the reference that the others are compared with.
+    // Every row is read exactly.
     SelectFull = 8'd2,
     // DSA lightning indexer: sum over heads of weight * relu(q k), one list for the whole group;
     // every row is read.
-    SelectIndexer = 8'd3,
-    // A filter without bounds: the best `candidates` by the midpoints of `planes` planes are read
-    // exactly, and ranked. One plane says on which side of its page's middle a channel lies.
-    SelectSign = 8'd4,
-    // The same by pages: by the largest score that a page's digest allows. No plane is read.
-    SelectDigest = 8'd5
+    SelectIndexer = 8'd3
   } select_e;
 
   // What ATTEND reads.
@@ -314,8 +305,8 @@ package nkv_abi_pkg;
   localparam logic [7:0] CompletionFlagAll = 8'h07;
 
   // FEATURES register. Bit numbers, and the mask of all.
-  // What reads keys by planes: CERTIFIED and STATISTICAL selection, and READ with `planes`. FULL
-  // needs no feature.
+  // What reads keys by planes: STATISTICAL selection, and READ with `planes`. FULL needs no
+  // feature.
   localparam int unsigned FeatureTopk = 0;
   // DSA indexer selection.
   localparam int unsigned FeatureIndexer = 1;
@@ -341,9 +332,7 @@ package nkv_abi_pkg;
   localparam int unsigned FeatureMemoryDoorbells = 11;
   // HOST_HOTNESS and NEAR_HOTNESS.
   localparam int unsigned FeatureHotness = 12;
-  // SIGN and DIGEST selection.
-  localparam int unsigned FeatureFilters = 13;
-  localparam logic [63:0] FeatureAll = 64'h0000_0000_0000_3fff;
+  localparam logic [63:0] FeatureAll = 64'h0000_0000_0000_1fff;
 
   // One page of a sequence, as page lists name it. The host writes `page` and `generation` before
   // APPEND, the device the exponents; entries may be copied freely (forks share pages).
@@ -591,9 +580,8 @@ package nkv_abi_pkg;
     select_e mode;
     // Byte 50. Tokens wanted per row. [1 to MAX_TOP_K]
     logic [15:0] top_k;
-    // Byte 49. Planes that the scan streams; 0 means TOPK_PLANES, for SIGN 1. DIGEST streams none.
-    // [at most KEY_PLANES]
-    logic [7:0] planes;
+    // Byte 49. Zero.
+    logic [7:0] reserved3;
     // Byte 48. As in ATTEND.
     logic [7:0] sinks;
     // Byte 44. Zero.
@@ -611,9 +599,8 @@ package nkv_abi_pkg;
     logic [31:0] window;
     // Byte 8. As in ATTEND. [at most MAX_TOKENS]
     logic [31:0] tokens;
-    // Byte 6. SIGN and DIGEST: tokens per row that are read exactly, at least; 0 means 2 top_k.
-    // Fewer than top_k count as top_k. [at most MAX_CANDIDATES]
-    logic [15:0] candidates;
+    // Byte 6. Zero.
+    logic [15:0] reserved;
     // Byte 4. Channels of a query row. [16 to MAX_HEAD_DIM, a multiple of 16]
     logic [15:0] head_dim;
     // Byte 2. Returned in the completion.
@@ -1298,15 +1285,15 @@ package nkv_abi_pkg;
     broken[1] = command.flags != '0;
     broken[4] = command.head_dim < 16'd16 || command.head_dim > 16'(MaxHeadDim) ||
         command.head_dim % 16'd16 != '0;
-    broken[6] = command.candidates > 16'(MaxCandidates);
+    broken[6] = command.reserved != '0;
     broken[8] = command.tokens > MaxTokens;
     broken[16] = command.query % 64'd4 != '0;
     broken[24] = command.page_list % 64'd8 != '0;
     broken[32] = command.result % 64'(BurstBytes) != '0;
     broken[44] = command.reserved2 != '0;
-    broken[49] = command.planes > 8'(KeyPlanes);
+    broken[49] = command.reserved3 != '0;
     broken[50] = command.top_k < 16'd1 || command.top_k > 16'(MaxTopK);
-    broken[52] = command.mode > SelectDigest;
+    broken[52] = !(command.mode inside {SelectStatistical, SelectFull, SelectIndexer});
     broken[53] = command.group < 8'd1 || command.group > 8'(MaxGroup);
     broken[54] = command.query_dtype > DtypeInt8;
     broken[56] = command.weights % 64'd4 != '0;

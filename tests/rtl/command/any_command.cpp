@@ -41,13 +41,11 @@ Bytes any_topk(test::Random& random) {
   nkv_topk_command command{};
   fill_scan(command, random);
   command.opcode = NKV_OPCODE_TOPK;
-  command.planes = static_cast<std::uint8_t>(test::pick(random, 0, NKV_KEY_PLANES));
   command.top_k = static_cast<std::uint16_t>(test::pick(random, 1, NKV_MAX_TOP_K));
   // Half of them in a mode that may run.
-  command.mode = static_cast<std::uint8_t>(test::pick(random, 0, NKV_SELECT_DIGEST));
+  command.mode = static_cast<std::uint8_t>(test::pick(random, 0, NKV_SELECT_INDEXER));
   if (random() % 2 == 0) command.mode = NKV_SELECT_FULL;
   if (random() % 4 == 0) command.mode = NKV_SELECT_INDEXER;
-  command.candidates = static_cast<std::uint16_t>(test::pick(random, 0, NKV_MAX_CANDIDATES));
   if (random() % 8 == 0) command.query_dtype = NKV_DTYPE_FP8_E4M3;
   command.weights = any_address(random, 4);
   return std::bit_cast<Bytes>(command);
