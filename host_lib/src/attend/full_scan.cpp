@@ -96,8 +96,9 @@ class Contenders {
   /// A score that `top_k` tokens reach, and few more: the least one in the bins that they fill.
   [[nodiscard]] float about_the_worst() const {
     const auto [low, high] = std::ranges::minmax(tokens_, {}, &ScoredToken<float>::score);
-    const float bins_per_score = static_cast<float>(kBins - 1) / (high.score - low.score);
-    if (!std::isfinite(bins_per_score)) return low.score;
+    const float width = high.score - low.score;
+    const float bins_per_score = static_cast<float>(kBins - 1) / width;
+    if (!std::isfinite(width) || !std::isfinite(bins_per_score)) return low.score;
     const auto bin_of = [&](const ScoredToken<float>& one) {
       return static_cast<std::size_t>((one.score - low.score) * bins_per_score);
     };
