@@ -5,6 +5,7 @@
 #include "page.hpp"
 #include "page_builder.hpp"
 #include "places.hpp"
+#include "transform.hpp"
 
 namespace nearkv::model {
 
@@ -27,6 +28,14 @@ Verdict check_fields(const nkv_append_command& command) {
     return bad_field(offsetof(nkv_append_command, v_form));
   }
   return {};
+}
+
+bool has_codes(const nkv_append_command& command) {
+  return (command.flags & NKV_APPEND_FLAG_CODES) != 0;
+}
+
+uint64_t entries_bytes(const nkv_append_command& command) {
+  return command.tokens / NKV_PAGE_TOKENS * sizeof(nkv_page_entry);
 }
 
 // Rows of one tensor in the source, as the command describes them.
@@ -62,7 +71,8 @@ nkv_page_header identity_of(const Domain& domain, const nkv_append_command& comm
   header.magic = NKV_PAGE_MAGIC;
   header.version = NKV_PAGE_VERSION;
   header.state = NKV_PAGE_STATE_CLOSED;
-  header.flags = (command.flags & NKV_APPEND_FLAG_KEY_SCALES) != 0 ? NKV_PAGE_FLAG_KEY_SCALES : 0;
+  if ((command.flags & NKV_APPEND_FLAG_KEY_SCALES) != 0) header.flags |= NKV_PAGE_FLAG_KEY_SCALES;
+  if (has_codes(command)) header.flags |= NKV_PAGE_FLAG_CODES;
   header.k_form = command.k_form;
   header.v_form = command.v_form;
   header.dtype = command.dtype;
@@ -107,8 +117,8 @@ Verdict check_addresses(const Domain& domain, const nkv_append_command& command)
         domain.window.check(command.values, value_source(command).span_bytes(command.tokens));
     if (!values.ok()) return values;
   }
-  return domain.window.check(command.page_list,
-                             command.tokens / NKV_PAGE_TOKENS * sizeof(nkv_page_entry));
+  const uint64_t gains_bytes = has_codes(command) ? command.head_dim : 0;
+  return domain.window.check(command.page_list, entries_bytes(command) + gains_bytes);
 }
 
 Verdict check_places(const Domain& domain, const nkv_append_command& command,
@@ -145,6 +155,9 @@ Outcome append(const Domain& domain, const nkv_append_command& command) {
   verdict = check_places(domain, command, entries);
   if (!verdict.ok()) return failure(verdict);
 
+  const auto gains = domain.window.load<int8_t>(command.page_list + entries_bytes(command),
+                                                has_codes(command) ? command.head_dim : 0);
+  const uint32_t sign_run = command.sign_run == 0 ? NKV_SIGN_RUN : command.sign_run;
   std::vector<BuiltPage> built;
   for (uint32_t page = 0; page < pages; ++page) {
     const uint64_t first_row = uint64_t{page} * NKV_PAGE_TOKENS;
@@ -152,9 +165,13 @@ Outcome append(const Domain& domain, const nkv_append_command& command) {
     const PackedRows values = command.v_form == NKV_ROW_FORM_NONE
                                   ? PackedRows{}
                                   : pack(domain.window, value_source(command), first_row);
-    const auto built_page =
-        build_page(identity_of(domain, command, entries[page], page),
-                   {.keys = keys.elements, .values = values.elements, .key_scales = keys.trailing});
+    const nkv_page_header identity = identity_of(domain, command, entries[page], page);
+    const uint32_t place = identity.first_token / NKV_PAGE_TOKENS;
+    const auto built_page = build_page(identity, {.keys = keys.elements,
+                                                  .values = values.elements,
+                                                  .key_scales = keys.trailing,
+                                                  .gains = gains,
+                                                  .sign_set = sign_set_of(place, sign_run)});
     if (!built_page) return failure({NKV_STATUS_PAGE_OVERFLOW, page});
     built.push_back(*built_page);
   }

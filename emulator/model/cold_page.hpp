@@ -18,6 +18,8 @@ struct PageRows {
   std::vector<std::byte> keys;
   std::vector<std::byte> values;  ///< Empty with v_form NONE.
   std::vector<float> key_scales;  ///< Empty without KEY_SCALES.
+  std::vector<int8_t> gains;      ///< Empty without CODES.
+  uint8_t sign_set = 0;
 };
 
 /// The rows of a page of any codec that is intact. CORRUPT if its payload is not what the header

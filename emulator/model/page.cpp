@@ -25,6 +25,10 @@ uint32_t cold_checksum(const nkv_page_header& header) {
   return crc32c(bytes_of(header).subspan(kHotBytes, kColdCovered));
 }
 
+std::span<const std::byte> bytes_of(const nkv_code_head& head) {
+  return std::as_bytes(std::span(&head, 1));
+}
+
 bool is_channel_count(uint32_t dim, uint32_t least) {
   return dim >= least && dim <= NKV_MAX_HEAD_DIM && dim % 16 == 0;
 }
@@ -88,7 +92,16 @@ void seal(nkv_page_header& header) {
   header.crc_cold = cold_checksum(header);
 }
 
-uint32_t& stored_checksum(nkv_page_header& header, nkv_page_array array) {
+void seal(nkv_code_head& head) {
+  head.crc_head = crc32c(checked_part(bytes_of(head), NKV_PAGE_ARRAY_CODE_HEAD));
+}
+
+std::span<const std::byte> checked_part(std::span<const std::byte> content, nkv_page_array array) {
+  const bool checks_itself = array == NKV_PAGE_ARRAY_CODE_HEAD && !content.empty();
+  return checks_itself ? content.first(offsetof(nkv_code_head, crc_head)) : content;
+}
+
+uint32_t& stored_checksum(nkv_page_header& header, nkv_code_head& head, nkv_page_array array) {
   switch (array) {
     case NKV_PAGE_ARRAY_K_DIGEST:
       return header.crc_k_digest;
@@ -111,6 +124,18 @@ uint32_t& stored_checksum(nkv_page_header& header, nkv_page_array array) {
       return header.crc_v_exponents;
     case NKV_PAGE_ARRAY_V_ROWS:
       return header.crc_v_rows;
+    case NKV_PAGE_ARRAY_CODE_HEAD:
+      return head.crc_head;
+    case NKV_PAGE_ARRAY_CODE_SUMMARY:
+      return head.crc_summary;
+    case NKV_PAGE_ARRAY_K_SIGNS:
+      return head.crc_k_signs;
+    case NKV_PAGE_ARRAY_K_CODES:
+      return head.crc_k_codes;
+    case NKV_PAGE_ARRAY_V_CODES:
+      return head.crc_v_codes;
+    case NKV_PAGE_ARRAY_K_GAINS:
+      return head.crc_k_gains;
     case NKV_PAGE_ARRAY_V_EXCEPTIONS:
       break;
   }
@@ -155,12 +180,20 @@ Verdict Page::accept(const Domain& domain, const nkv_page_entry& entry, uint64_t
   page->address_ = address;
   page->bytes_ = domain.window.at(address, bytes);
   page->whole_header_ = acceptance.whole_header;
+  page->code_head_ = {};
+  if (page->has_codes()) {
+    std::memcpy(&page->code_head_, page->array(NKV_PAGE_ARRAY_CODE_HEAD).data(),
+                sizeof(page->code_head_));
+  }
   return {};
 }
 
 bool Page::is_intact(nkv_page_array array) const {
   nkv_page_header header = header_;
-  return crc32c(this->array(array)) == stored_checksum(header, array);
+  nkv_code_head head = code_head_;
+  const auto content =
+      array == NKV_PAGE_ARRAY_CODE_HEAD && has_codes() ? bytes_of(head) : this->array(array);
+  return crc32c(checked_part(content, array)) == stored_checksum(header, head, array);
 }
 
 bool Page::is_intact() const {

@@ -24,8 +24,15 @@ uint32_t payload_bytes(const nkv_page_layout& layout);
 /// Sets both header checksums.
 void seal(nkv_page_header& header);
 
-/// The header's checksum of an array.
-uint32_t& stored_checksum(nkv_page_header& header, nkv_page_array array);
+/// Sets the checksum of a CODE_HEAD itself.
+void seal(nkv_code_head& head);
+
+/// The checksum that a page keeps of an array: in its CODE_HEAD of those of codes, CODE_HEAD among
+/// them, else in its header.
+uint32_t& stored_checksum(nkv_page_header& header, nkv_code_head& head, nkv_page_array array);
+
+/// What that checksum covers of an array: all but the checksum itself.
+std::span<const std::byte> checked_part(std::span<const std::byte> content, nkv_page_array array);
 
 /// How much of a page a command relies on when it accepts it.
 struct Acceptance {
@@ -43,6 +50,11 @@ class Page {
 
   /// The second header burst reads as zeros unless the whole header was accepted.
   [[nodiscard]] const nkv_page_header& header() const { return header_; }
+  /// What CODE_HEAD says, as it was when the page was accepted; zeros without CODES.
+  [[nodiscard]] const nkv_code_head& code_head() const { return code_head_; }
+  [[nodiscard]] bool has_codes() const {
+    return header_.codec == NKV_CODEC_NONE && (header_.flags & NKV_PAGE_FLAG_CODES) != 0;
+  }
   [[nodiscard]] const nkv_page_layout& layout() const { return layout_; }
   [[nodiscard]] bool whole_header() const { return whole_header_; }
   [[nodiscard]] bool key_is_delta4() const { return header_.k_form == NKV_ROW_FORM_DELTA4; }
@@ -65,6 +77,7 @@ class Page {
 
  private:
   nkv_page_header header_{};
+  nkv_code_head code_head_{};
   nkv_page_layout layout_{};
   uint64_t address_ = 0;
   std::span<std::byte> bytes_;

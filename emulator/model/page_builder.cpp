@@ -9,6 +9,7 @@
 #include "element.hpp"
 #include "page.hpp"
 #include "page_list.hpp"
+#include "row_codes.hpp"
 #include "value_statistics.hpp"
 
 namespace nearkv::model {
@@ -25,6 +26,7 @@ class PageWriter {
   }
 
   nkv_page_header& header() { return header_; }
+  nkv_code_head& code_head() { return code_head_; }
 
   void put(nkv_page_array array, std::span<const std::byte> content) {
     std::copy(content.begin(), content.end(),
@@ -36,12 +38,16 @@ class PageWriter {
     put(array, std::as_bytes(values));
   }
 
-  // Every array has been put.
+  // Every array but CODE_HEAD has been put.
   BuiltPage finish() {
     for (int i = 0; i < NKV_PAGE_ARRAY_COUNT; ++i) {
       const auto array = static_cast<nkv_page_array>(i);
-      stored_checksum(header_, array) =
+      stored_checksum(header_, code_head_, array) =
           crc32c(std::span(bytes_).subspan(layout_.offset[array], layout_.bytes[array]));
+    }
+    if ((header_.flags & NKV_PAGE_FLAG_CODES) != 0) {
+      seal(code_head_);
+      put_values<nkv_code_head>(NKV_PAGE_ARRAY_CODE_HEAD, {&code_head_, 1});
     }
     header_.payload_bytes = payload_bytes(layout_);
     seal(header_);
@@ -51,6 +57,7 @@ class PageWriter {
 
  private:
   nkv_page_header header_;
+  nkv_code_head code_head_{};
   nkv_page_layout layout_;
   std::vector<std::byte> bytes_;
 };
@@ -83,6 +90,61 @@ void put_planes(const CodedKeys& coded, uint32_t head_dim, PageWriter* page) {
     }
     page->put(static_cast<nkv_page_array>(NKV_PAGE_ARRAY_K_PLANE0 + plane), bits);
   }
+}
+
+// Plane number `plane` of a tensor's cells, after those that `bits` holds.
+void append_plane(const RowCodes& codes, const CodeForm& form, int plane,
+                  std::vector<std::byte>* bits) {
+  const size_t start = bits->size();
+  bits->resize(start + codes.cell.size() / 8);
+  for (size_t element = 0; element < codes.cell.size(); ++element) {
+    const unsigned bit = codes.cell[element] >> (form.planes - 1 - plane) & 1u;
+    (*bits)[start + element / 8] |= static_cast<std::byte>(bit << element % 8);
+  }
+}
+
+void append_factors(const RowCodes& codes, std::vector<std::byte>* summary) {
+  for (size_t token = 0; token < NKV_PAGE_TOKENS; token += 2) {
+    summary->push_back(static_cast<std::byte>(codes.factor[token] | codes.factor[token + 1] << 4));
+  }
+}
+
+void append_mean(const RowCodes& codes, std::vector<std::byte>* summary) {
+  for (const int8_t mean : codes.mean) summary->push_back(static_cast<std::byte>(mean));
+}
+
+// The arrays of codes (section 11).
+void put_codes(std::span<const Number> keys, std::span<const Number> values, const SourceRows& rows,
+               PageWriter* page) {
+  const RowCodes k = encode_rows(keys, rows.gains, rows.sign_set, kKeyCodes);
+  const RowCodes v = encode_rows(values, {}, rows.sign_set, kValueCodes);
+  nkv_code_head& head = page->code_head();
+  head.k_mean_power = k.mean_power;
+  head.v_mean_power = v.mean_power;
+  head.k_top = k.top;
+  head.v_top = v.top;
+  head.sign_set = static_cast<uint8_t>(rows.sign_set);
+
+  std::vector<std::byte> summary;
+  append_factors(k, &summary);
+  append_factors(v, &summary);
+  append_mean(k, &summary);
+  append_mean(v, &summary);
+  page->put(NKV_PAGE_ARRAY_CODE_SUMMARY, summary);
+  std::vector<std::byte> signs;
+  append_plane(k, kKeyCodes, 0, &signs);
+  page->put(NKV_PAGE_ARRAY_K_SIGNS, signs);
+  std::vector<std::byte> key_planes;
+  for (int plane = 1; plane < kKeyCodes.planes; ++plane) {
+    append_plane(k, kKeyCodes, plane, &key_planes);
+  }
+  page->put(NKV_PAGE_ARRAY_K_CODES, key_planes);
+  std::vector<std::byte> value_planes;
+  for (int plane = 0; plane < kValueCodes.planes; ++plane) {
+    append_plane(v, kValueCodes, plane, &value_planes);
+  }
+  page->put(NKV_PAGE_ARRAY_V_CODES, value_planes);
+  page->put_values<int8_t>(NKV_PAGE_ARRAY_K_GAINS, rows.gains);
 }
 
 struct TensorArrays {
@@ -135,6 +197,7 @@ std::optional<BuiltPage> build_page(const nkv_page_header& identity, const Sourc
   header.v_exponent = static_cast<uint8_t>(statistics.exponent);
   header.v_residual = statistics.residual;
   page.put_values<int32_t>(NKV_PAGE_ARRAY_V_SUM, statistics.sums);
+  if ((identity.flags & NKV_PAGE_FLAG_CODES) != 0) put_codes(keys, values, rows, &page);
 
   const bool fits =
       put_tensor(identity.k_form, rows.keys, head_dim,

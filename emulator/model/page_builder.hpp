@@ -16,8 +16,10 @@ namespace nearkv::model {
 /// PAGE_TOKENS source rows of both tensors, each tensor's rows one after the other.
 struct SourceRows {
   std::span<const std::byte> keys;
-  std::span<const std::byte> values;  ///< Empty with v_form NONE.
-  std::span<const float> key_scales;  ///< Empty without KEY_SCALES.
+  std::span<const std::byte> values;   ///< Empty with v_form NONE.
+  std::span<const float> key_scales;   ///< Empty without KEY_SCALES.
+  std::span<const int8_t> gains = {};  ///< Of K, per channel; empty without CODES.
+  int sign_set = 0;                    ///< With CODES.
 };
 
 /// A page ready to be published: header and arrays as they go to memory.

@@ -1,4 +1,4 @@
-// READ and GATHER: stored rows back, exact or as midpoints of the leading planes.
+// READ and GATHER: stored rows back, exact, as midpoints of the leading planes, or as their codes.
 #include <array>
 #include <cmath>
 #include <optional>
@@ -10,6 +10,7 @@
 #include "planes.hpp"
 #include "rounding.hpp"
 #include "rows.hpp"
+#include "stored_codes.hpp"
 
 namespace nearkv::model {
 
@@ -22,14 +23,28 @@ bool wants_values(uint8_t tensor) { return tensor != NKV_TENSOR_KEYS; }
 struct RowRequest {
   std::vector<uint32_t> tokens;
   uint8_t tensor;
-  int planes;  // 0: exact.
+  int planes;       // 0: exact.
+  bool from_codes;  // Planes of the codes.
   uint64_t page_list;
   uint64_t result;
   std::optional<Place> ids;  // GATHER.
 };
 
+std::vector<nkv_page_array> used_code_arrays(const RowRequest& request) {
+  std::vector<nkv_page_array> arrays;
+  for (const CodedTensor tensor : {CodedTensor::kKeys, CodedTensor::kValues}) {
+    const bool is_keys = tensor == CodedTensor::kKeys;
+    if (!(is_keys ? wants_keys(request.tensor) : wants_values(request.tensor))) continue;
+    for (const nkv_page_array array : StoredCodes::arrays(tensor, request.planes)) {
+      arrays.push_back(array);
+    }
+  }
+  return arrays;
+}
+
 // Arrays that a request uses are verified whole, since it returns what they hold.
 std::vector<nkv_page_array> used_arrays(const RowRequest& request, const Page& page) {
+  if (request.from_codes) return used_code_arrays(request);
   std::vector<nkv_page_array> arrays;
   if (request.planes > 0) {
     arrays.push_back(NKV_PAGE_ARRAY_K_DIGEST);
@@ -40,12 +55,16 @@ std::vector<nkv_page_array> used_arrays(const RowRequest& request, const Page& p
   }
   const bool values_are_keys = page.header().v_form == NKV_ROW_FORM_NONE;
   if (wants_keys(request.tensor) || values_are_keys) {
-    arrays.insert(arrays.end(),
-                  {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS, NKV_PAGE_ARRAY_K_EXCEPTIONS});
+    for (const nkv_page_array array :
+         {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS, NKV_PAGE_ARRAY_K_EXCEPTIONS}) {
+      arrays.push_back(array);
+    }
   }
   if (wants_values(request.tensor)) {
-    arrays.insert(arrays.end(),
-                  {NKV_PAGE_ARRAY_V_EXPONENTS, NKV_PAGE_ARRAY_V_ROWS, NKV_PAGE_ARRAY_V_EXCEPTIONS});
+    for (const nkv_page_array array :
+         {NKV_PAGE_ARRAY_V_EXPONENTS, NKV_PAGE_ARRAY_V_ROWS, NKV_PAGE_ARRAY_V_EXCEPTIONS}) {
+      arrays.push_back(array);
+    }
   }
   return arrays;
 }
@@ -70,6 +89,26 @@ std::vector<std::byte> midpoint_row(const Page& page, uint32_t token, int planes
   }
   const auto bytes = std::as_bytes(std::span(row));
   return {bytes.begin(), bytes.end()};
+}
+
+std::vector<std::byte> coded_row(const Page& page, CodedTensor tensor, uint32_t token, int planes) {
+  const StoredCodes codes(page, tensor);
+  const auto row = codes.row(token, std::min(planes, codes.form().planes));
+  const auto bytes = std::as_bytes(std::span(row));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::vector<std::byte> returned_key_row(const RowRequest& request, const Page& page,
+                                        uint32_t token) {
+  if (request.from_codes) return coded_row(page, CodedTensor::kKeys, token, request.planes);
+  return request.planes > 0 ? midpoint_row(page, token, request.planes)
+                            : source_key_row(page, token);
+}
+
+std::vector<std::byte> returned_value_row(const RowRequest& request, const Page& page,
+                                          uint32_t token) {
+  if (request.from_codes) return coded_row(page, CodedTensor::kValues, token, request.planes);
+  return source_value_row(page, token);
 }
 
 // The pages that a request touches, accepted and verified in list order.
@@ -118,11 +157,15 @@ class TouchedPages {
     if (!accepted.ok()) return accepted;
     const bool has_values = page.header().value_dim != 0;
     if ((first_ && !agree(*first_, page.header())) ||
-        (wants_values(request.tensor) && !has_values)) {
+        (wants_values(request.tensor) && !has_values) ||
+        (request.from_codes && !page.has_codes())) {
       return {NKV_STATUS_BAD_PAGE, index};
     }
     for (const nkv_page_array array : used_arrays(request, page)) {
       if (!page.is_intact(array)) return {NKV_STATUS_CORRUPT, index};
+    }
+    if (request.from_codes && page.code_head().sign_set >= NKV_SIGN_SETS) {
+      return {NKV_STATUS_BAD_PAGE, index};
     }
     first_ = page.header();
     pages_[index] = page;
@@ -144,12 +187,11 @@ Outcome return_rows(const Domain& domain, const RowRequest& request) {
     const Page& page = pages.of_token(token);
     const uint32_t row = token % NKV_PAGE_TOKENS;
     if (wants_keys(request.tensor)) {
-      const auto bytes =
-          request.planes > 0 ? midpoint_row(page, row, request.planes) : source_key_row(page, row);
+      const auto bytes = returned_key_row(request, page, row);
       keys.insert(keys.end(), bytes.begin(), bytes.end());
     }
     if (wants_values(request.tensor)) {
-      const auto bytes = source_value_row(page, row);
+      const auto bytes = returned_value_row(request, page, row);
       values.insert(values.end(), bytes.begin(), bytes.end());
     }
   }
@@ -171,7 +213,9 @@ Outcome read(const Domain& domain, const nkv_read_command& command) {
   Verdict verdict;
   verdict.status = nkv_check_read_command(&command, &verdict.detail);
   if (!verdict.ok()) return failure(verdict);
-  if (command.planes > 0 && command.tensor != NKV_TENSOR_KEYS) {
+  const bool from_codes = (command.flags & NKV_READ_FLAG_CODES) != 0;
+  const bool reads_planes = command.planes > 0;
+  if (from_codes ? !reads_planes : reads_planes && command.tensor != NKV_TENSOR_KEYS) {
     return failure(bad_field(offsetof(nkv_read_command, planes)));
   }
   if (uint64_t{command.first} + command.count > NKV_MAX_TOKENS) {
@@ -180,6 +224,7 @@ Outcome read(const Domain& domain, const nkv_read_command& command) {
   RowRequest request{.tokens = {},
                      .tensor = command.tensor,
                      .planes = command.planes,
+                     .from_codes = from_codes,
                      .page_list = command.page_list,
                      .result = command.result,
                      .ids = std::nullopt};
@@ -197,6 +242,7 @@ Outcome gather(const Domain& domain, const nkv_gather_command& command) {
   RowRequest request{.tokens = domain.window.load<uint32_t>(command.ids, command.count),
                      .tensor = command.tensor,
                      .planes = 0,
+                     .from_codes = false,
                      .page_list = command.page_list,
                      .result = command.result,
                      .ids = Place{command.ids, ids_end, false}};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "mix.hpp"
 #include "softmax.hpp"
 
 namespace nearkv::model {
@@ -27,12 +28,6 @@ struct Step {
 int64_t log_variance(const Step& step, int level) {
   const uint64_t variance = step.doubled - step.plain;
   return variance == 0 ? kNoVariance : log2_fixed(variance) - level * kHalfOctave;
-}
-
-uint32_t mix(uint32_t value) {
-  value = (value ^ value >> 16) * 0x21F0AAADu;
-  value = (value ^ value >> 15) * 0x735A2D97u;
-  return value ^ value >> 15;
 }
 
 }  // namespace

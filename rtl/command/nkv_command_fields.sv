@@ -85,12 +85,14 @@ module nkv_command_fields
     beyond[LimitHeadDim] = command.head_dim > 16'(Channels);
     beyond[LimitValueDim] = command.value_dim > 16'(Channels);
     beyond[LimitTokens] = is_too_long(command.tokens);
+    beyond[LimitUnsupported] = command.flags[AppendFlagCodes];
     return beyond;
   endfunction
 
   function automatic limits_t beyond_read(read_command_t command);
     automatic limits_t beyond = '0;
-    beyond[LimitReadPlanes] = command.planes != '0 && command.tensor != TensorKeys;
+    beyond[LimitReadPlanes] = command.flags[ReadFlagCodes] ? command.planes == '0
+        : command.planes != '0 && command.tensor != TensorKeys;
     beyond[LimitUnsupported] = command.planes != '0;
     // Each is at most MaxTokens.
     beyond[LimitReadEnd] = is_too_long(32'(command.first[21:0]) + 32'(command.count[21:0]));

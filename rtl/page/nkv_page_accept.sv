@@ -36,6 +36,8 @@ module nkv_page_accept
 );
 
   localparam int unsigned CheckedBytes = 60;  // Each half of a header ends with its checksum.
+  // Pages with codes have arrays that this engine does not know.
+  localparam logic [7:0] KnownFlags = 8'(1 << PageFlagKeyScales);
 
   typedef enum logic [2:0] {
     StHot,     // Waits for the first half.
@@ -230,7 +232,7 @@ module nkv_page_accept
           magic: header_q.magic != PageMagic,
           version: header_q.version != PageVersion,
           tokens: header_q.tokens != 16'(PageTokens),
-          flags: (header_q.flags & ~PageFlagAll) != '0,
+          flags: (header_q.flags & ~KnownFlags) != '0,
           codec: header_q.codec > CodecFp8,
           dims: !is_channel_count(header_q.head_dim) || header_q.head_dim == '0 ||
               !is_channel_count(header_q.value_dim),

@@ -51,6 +51,12 @@ class Oracle:
         return {name: item for name, item in structs if item.get("scope", "device") == "device"}
 
     @property
+    def device_arrays(self) -> list[dict[str, Any]]:
+        """The page arrays that SystemVerilog knows, which come first."""
+        arrays = self.toml["page"]["arrays"]
+        return [item for item in arrays if item.get("scope", "device") == "device"]
+
+    @property
     def commands(self) -> list[str]:
         """The structures that carry an opcode of the engine."""
         structs = self.device_structs.items()

@@ -70,7 +70,7 @@ def page_layouts_inc(oracle: Oracle) -> Iterator[str]:
             "k_form": generator.randrange(4),
             "v_form": generator.randrange(4),
             "dtype": generator.randrange(8),
-            "flags": generator.choice((0, 1, 2, 255)),
+            "flags": generator.choice((0, 1, 2, 4, 255)),
             "head_dim": generator.choice(DIMS),
             "value_dim": generator.choice(DIMS),
         }
@@ -108,7 +108,7 @@ def probe_sv(oracle: Oracle) -> Iterator[str]:
             "    end",
             "  end",
         ]
-    count = len(oracle.toml["page"]["arrays"])
+    count = len(oracle.device_arrays)
     shape = {"k_form": 8, "v_form": 8, "dtype": 8, "flags": 8, "head_dim": 16, "value_dim": 16}
     types = {"k_form": "row_form_e", "v_form": "row_form_e", "dtype": "dtype_e"}
     body += ["  page_shape_t shape;", "  page_layout_t layout;"]

@@ -74,6 +74,32 @@ TEST(PageLayout, KeyScalesAreThereOnlyWithTheirFlag) {
   EXPECT_EQ(with.total_bytes, without.total_bytes + 256U);
 }
 
+TEST(PageLayout, CodesAreThereOnlyWithTheirFlagAndLast) {
+  nkv_page_shape shape{};
+  shape.k_form = NKV_ROW_FORM_RAW;
+  shape.v_form = NKV_ROW_FORM_RAW;
+  shape.dtype = NKV_DTYPE_BF16;
+  shape.head_dim = 64;
+  shape.value_dim = 64;
+  nkv_page_layout without;
+  nkv_lay_out_page(&shape, &without);
+  shape.flags = NKV_PAGE_FLAG_CODES;
+  nkv_page_layout with;
+  nkv_lay_out_page(&shape, &with);
+  for (int array = NKV_PAGE_ARRAY_CODE_HEAD; array < NKV_PAGE_ARRAY_COUNT; ++array) {
+    EXPECT_EQ(without.bytes[array], 0U);
+  }
+  // What a scan reads beside the header's first burst: 1 + 3 + 8 bursts.
+  EXPECT_EQ(with.offset[NKV_PAGE_ARRAY_CODE_HEAD], without.offset[NKV_PAGE_ARRAY_CODE_HEAD]);
+  EXPECT_EQ(with.bytes[NKV_PAGE_ARRAY_CODE_SUMMARY], 192U);
+  EXPECT_EQ(with.bytes[NKV_PAGE_ARRAY_K_SIGNS], 512U);
+  EXPECT_EQ(with.bytes[NKV_PAGE_ARRAY_K_CODES], 1536U);
+  EXPECT_EQ(with.bytes[NKV_PAGE_ARRAY_V_CODES], 1536U);
+  EXPECT_EQ(with.bytes[NKV_PAGE_ARRAY_K_GAINS], 64U);
+  EXPECT_EQ(with.offset[NKV_PAGE_ARRAY_K_GAINS] + 64U,
+            with.offset[NKV_PAGE_ARRAY_CODE_HEAD] + 64U + 192U + 512U + 1536U + 1536U + 64U);
+}
+
 TEST(RowBytes, FollowFormAndType) {
   EXPECT_EQ(nkv_row_bytes(NKV_ROW_FORM_RAW, NKV_DTYPE_FP32, 100), 400U);
   EXPECT_EQ(nkv_row_bytes(NKV_ROW_FORM_RAW, NKV_DTYPE_INT8, 100), 100U);

@@ -48,7 +48,8 @@ def test_the_contract_itself_is_right(tmp_path: Path) -> None:
 
 REPLACEMENTS = {
     "implicit padding": (
-        '{ name = "reserved", bits = 8, doc = "Zero." },',
+        '{ name = "sign_run", bits = 8, doc = "CODES: pages in a row that share a sign set;'
+        ' 0 means SIGN_RUN. Not looked at without CODES." },',
         "",
         ["struct.append_command", "63 of 64 bytes"],
     ),
@@ -288,6 +289,11 @@ REPLACEMENTS = {
         'bytes = "4 * value_dim"',
         'bytes = "value_dim * value_dim"',
         ["page.arrays", "beyond 32-bit sizes"],
+    ),
+    "array of hosts among those of devices": (
+        '{ name = "V_SUM"',
+        '{ scope = "host", name = "V_SUM"',
+        ["page.arrays", "come last"],
     ),
     "condition on nothing": (
         'when = "key_scales"',

@@ -1,6 +1,7 @@
 // Modes that need more of a page than its rows: the engine says UNSUPPORTED, whatever else the
 // command holds, reads no page and writes nothing. Registers say the same.
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "device_pair.hpp"
@@ -23,6 +24,8 @@ class RtlModesTest : public testing::Test {
       const StoredList list = append(bench, data);
       topk_ = topk_command(bench, list, queries, 8, NKV_SELECT_FULL);
       attend_ = attend_command(bench, list, queries);
+      append_ = append_command(bench, data, NKV_ROW_FORM_RAW, NKV_ROW_FORM_RAW);
+      append_.page_list = with_gains(bench, append_);
       read_.opcode = NKV_OPCODE_READ;
       read_.tensor = NKV_TENSOR_KEYS;
       read_.count = static_cast<std::uint32_t>(list.tokens);
@@ -30,6 +33,18 @@ class RtlModesTest : public testing::Test {
       read_.result = bench->allocate(list.tokens * 2 * kDim);
     }
     pair_.expect_same_memory();
+  }
+
+  /// Entries with room for pages with codes, and a gain for each channel behind them.
+  static std::uint64_t with_gains(BenchDevice* bench, const nkv_append_command& command) {
+    constexpr std::uint64_t kRoom = 1 << 16;
+    std::vector<nkv_page_entry> entries(command.tokens / NKV_PAGE_TOKENS);
+    for (nkv_page_entry& entry : entries) {
+      entry.page = static_cast<std::uint32_t>(bench->allocate(kRoom) / NKV_PAGE_GRAIN_BYTES);
+    }
+    std::vector<std::byte> bytes(entries.size() * sizeof(nkv_page_entry) + command.head_dim);
+    std::memcpy(bytes.data(), entries.data(), entries.size() * sizeof(nkv_page_entry));
+    return bench->store(std::span<const std::byte>(bytes));
   }
 
   /// The status and detail of the engine, which leaves memory as it was; the model does it.
@@ -51,6 +66,7 @@ class RtlModesTest : public testing::Test {
   nkv_topk_command topk_{};
   nkv_attend_command attend_{};
   nkv_read_command read_{};
+  nkv_append_command append_{};
 };
 
 TEST_F(RtlModesTest, WhatNeedsMoreThanRowsIsUnsupported) {
@@ -68,6 +84,8 @@ TEST_F(RtlModesTest, WhatNeedsMoreThanRowsIsUnsupported) {
     command.planes = planes;
     expect_unsupported("READ of " + std::to_string(planes) + " planes", command);
   }
+  append_.flags = NKV_APPEND_FLAG_CODES;
+  expect_unsupported("APPEND with codes", append_);
 }
 
 TEST_F(RtlModesTest, WhatIsWrongWithSuchACommandIsToldFirst) {
@@ -107,7 +125,7 @@ TEST_F(RtlModesTest, TheOtherModesAreTheModelsBeforeAndAfter) {
 TEST_F(RtlModesTest, FeaturesSayIt) {
   Device& device = pair_.subject().device();
   for (const std::uint64_t feature :
-       {NKV_FEATURE_TOPK, NKV_FEATURE_ATTEND_TAIL, NKV_FEATURE_ATTEND_BOUNDED}) {
+       {NKV_FEATURE_TOPK, NKV_FEATURE_ATTEND_TAIL, NKV_FEATURE_ATTEND_BOUNDED, NKV_FEATURE_CODES}) {
     EXPECT_FALSE(offers_feature(device, feature)) << feature;
   }
   for (const std::uint64_t feature : {NKV_FEATURE_INDEXER, NKV_FEATURE_TRANSCODE}) {

@@ -45,7 +45,8 @@ nkv_page_shape page_shape(const ListShape& shape) {
   page.k_form = shape.k_form;
   page.v_form = shape.v_form;
   page.dtype = shape.dtype;
-  page.flags = shape.key_scales ? NKV_PAGE_FLAG_KEY_SCALES : 0;
+  if (shape.key_scales) page.flags |= NKV_PAGE_FLAG_KEY_SCALES;
+  if (shape.codes) page.flags |= NKV_PAGE_FLAG_CODES;
   page.head_dim = shape.head_dim;
   page.value_dim = shape.value_dim;
   return page;
@@ -74,6 +75,20 @@ void expect_unpublished(DevicePair& pair, const ListOnBoth& list) {
     EXPECT_EQ(pair.model().at<nkv_page_header>(address)->magic, 0U) << "page " << page;
     pair.write(address, wiped);
   }
+}
+
+/// Entries, and behind them the gains of so many channels: any, or as a calibration gives them.
+std::vector<std::byte> with_gains(std::span<const nkv_page_entry> entries, std::size_t channels,
+                                  Random& random) {
+  const auto bytes = std::as_bytes(entries);
+  std::vector<std::byte> list(bytes.begin(), bytes.end());
+  if (channels == 0) return list;
+  const int range = random() % 4 == 0 ? 128 : 32;
+  for (std::size_t c = 0; c < channels; ++c) {
+    const auto gain = static_cast<int>(random() % static_cast<unsigned>(2 * range)) - range;
+    list.push_back(static_cast<std::byte>(gain));
+  }
+  return list;
 }
 
 std::vector<float> random_scales(std::size_t count, Content content, Random& random) {
@@ -135,7 +150,7 @@ std::vector<double> numbers_of(const Rows& rows) {
 std::string ListShape::name() const {
   return "dtype " + std::to_string(dtype) + ", forms " + std::to_string(k_form) + " " +
          std::to_string(v_form) + ", dims " + std::to_string(head_dim) + " " +
-         std::to_string(value_dim) + (key_scales ? ", key scales" : "");
+         std::to_string(value_dim) + (key_scales ? ", key scales" : "") + (codes ? ", codes" : "");
 }
 
 ListShape random_shape(Random& random, bool attendable) {
@@ -197,11 +212,16 @@ nkv_append_command prepare_append(DevicePair& pair, const ListShape& shape, std:
         static_cast<std::uint32_t>(pair.allocate(layout.total_bytes) / NKV_PAGE_GRAIN_BYTES);
     entry.generation = static_cast<std::uint16_t>(random());
   }
-  list->page_list = pair.store(std::span<const nkv_page_entry>(entries));
+  const std::size_t gains = shape.codes ? shape.head_dim : 0;
+  list->page_list = pair.store(std::span<const std::byte>(with_gains(entries, gains, random)));
 
   nkv_append_command command{};
   command.opcode = NKV_OPCODE_APPEND;
-  command.flags = shape.key_scales ? NKV_APPEND_FLAG_KEY_SCALES : 0;
+  if (shape.key_scales) command.flags |= NKV_APPEND_FLAG_KEY_SCALES;
+  if (shape.codes) {
+    command.flags |= NKV_APPEND_FLAG_CODES;
+    command.sign_run = static_cast<std::uint8_t>(random());
+  }
   command.head_dim = shape.head_dim;
   command.value_dim = shape.value_dim;
   command.tokens = list->tokens;

@@ -43,6 +43,7 @@ struct ListShape {
   std::uint16_t head_dim = 128;
   std::uint16_t value_dim = 128;
   bool key_scales = false;
+  bool codes = false;  ///< With random gains and a random run of pages to a sign set.
 
   [[nodiscard]] std::string name() const;
 };

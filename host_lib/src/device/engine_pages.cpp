@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "codes/code_form.hpp"
+#include "codes/code_reader.hpp"
 #include "device/engine.hpp"
 #include "page/encode.hpp"
 #include "page/page_reader.hpp"
@@ -86,10 +88,10 @@ Place place_of_list(std::uint64_t address, const PageList& list) {
 }
 
 /// Opens the pages that the request's tokens lie in, each once and in list order, and adds their
-/// places; the others stay unopened. All must have rows of the same kind. `Reader`: PageReader or
-/// PlaneReader.
-template <typename Reader>
-Outcome open_pages(const PageList& list, std::uint8_t selector, RowRequest* request,
+/// places; the others stay unopened. All must have rows of the same kind. `Reader`: PageReader,
+/// PlaneReader or CodeReader, with what its open() takes.
+template <typename Reader, typename Selector>
+Outcome open_pages(const PageList& list, const Selector& selector, RowRequest* request,
                    std::vector<Reader>* pages) {
   std::vector<bool> touched(list.pages());
   for (const std::uint32_t token : request->tokens) touched[token / NKV_PAGE_TOKENS] = true;
@@ -114,19 +116,20 @@ Outcome open_pages(const PageList& list, std::uint8_t selector, RowRequest* requ
   return {};
 }
 
-/// Exact rows of tokens of a list, in order; nothing is written on an error.
+/// Rows of tokens of a list, in order, as a Reader gives them; nothing is written on an error.
+template <typename Reader, typename Selector>
 Outcome copy_rows(const PageList& list, const Window& window, std::uint8_t tensor,
-                  RowRequest request) {
+                  const Selector& selector, RowRequest request) {
   const std::span<const std::uint32_t> tokens = request.tokens;
-  std::vector<PageReader> pages;
-  Outcome outcome = open_pages(list, tensor, &request, &pages);
+  std::vector<Reader> pages;
+  Outcome outcome = open_pages(list, selector, &request, &pages);
   if (!outcome.ok()) return outcome;
-  const PageReader& first = pages[tokens.front() / NKV_PAGE_TOKENS];
+  const Reader& first = pages[tokens.front() / NKV_PAGE_TOKENS];
   ReadOutput out;
   outcome = out.place(window, std::move(request), tensor, first.key_bytes(), first.value_bytes());
   if (!outcome.ok()) return outcome;
   for (std::size_t index = 0; index < tokens.size(); ++index) {
-    const PageReader& page = pages[tokens[index] / NKV_PAGE_TOKENS];
+    const Reader& page = pages[tokens[index] / NKV_PAGE_TOKENS];
     const std::size_t token = tokens[index] % NKV_PAGE_TOKENS;
     if (tensor != NKV_TENSOR_VALUES) page.read_key(token, out.keys.row(index));
     if (tensor != NKV_TENSOR_KEYS) page.read_value(token, out.values.row(index));
@@ -160,14 +163,17 @@ Outcome Engine::append(const nkv_append_command& command, const Window& window,
   shape.k_form = command.k_form;
   shape.v_form = command.v_form;
   shape.dtype = command.dtype;
-  shape.flags = (command.flags & NKV_APPEND_FLAG_KEY_SCALES) != 0 ? NKV_PAGE_FLAG_KEY_SCALES : 0;
+  const bool has_scales = (command.flags & NKV_APPEND_FLAG_KEY_SCALES) != 0;
+  const bool has_codes = (command.flags & NKV_APPEND_FLAG_CODES) != 0;
+  shape.flags = static_cast<std::uint8_t>((has_scales ? NKV_PAGE_FLAG_KEY_SCALES : 0U) |
+                                          (has_codes ? NKV_PAGE_FLAG_CODES : 0U));
   shape.head_dim = command.head_dim;
   shape.value_dim = command.value_dim;
   if (const Outcome outcome = check_append(command); !outcome.ok()) return outcome;
 
   const std::size_t pages = command.tokens / NKV_PAGE_TOKENS;
   const std::uint64_t key_bytes = nkv_row_bytes(NKV_ROW_FORM_RAW, command.dtype, command.head_dim) +
-                                  (shape.flags != 0 ? sizeof(float) : 0);
+                                  (has_scales ? sizeof(float) : 0);
   const std::uint64_t value_bytes =
       nkv_row_bytes(NKV_ROW_FORM_RAW, command.dtype, command.value_dim);
   const bool stores_values = command.v_form != NKV_ROW_FORM_NONE;
@@ -179,10 +185,13 @@ Outcome Engine::append(const nkv_append_command& command, const Window& window,
           : std::span<std::byte>();
   if (keys.empty()) return {Status::kAddressFault, command.keys};
   if (stores_values && values.empty()) return {Status::kAddressFault, command.values};
-  const std::span<std::byte> table = window.at(command.page_list, pages * sizeof(nkv_page_entry));
+  const std::size_t entries_bytes = pages * sizeof(nkv_page_entry);
+  std::vector<std::int8_t> gains(has_codes ? command.head_dim : 0);
+  const std::span<std::byte> table = window.at(command.page_list, entries_bytes + gains.size());
   if (table.empty()) return {Status::kAddressFault, command.page_list};
   std::vector<nkv_page_entry> entries(pages);
-  std::memcpy(entries.data(), table.data(), table.size());
+  std::memcpy(entries.data(), table.data(), entries_bytes);
+  std::memcpy(gains.data(), table.data() + entries_bytes, gains.size());
   struct nkv_page_layout layout{};
   nkv_lay_out_page(&shape, &layout);
   std::vector<std::span<std::byte>> slots(pages);
@@ -209,13 +218,14 @@ Outcome Engine::append(const nkv_append_command& command, const Window& window,
       identity.tenant = window.tenant();
       identity.generation = entries[page].generation;
       const std::size_t first = page * NKV_PAGE_TOKENS;
-      const SourceRows key_rows{keys.data() + first * command.key_stride, command.key_stride};
-      const SourceRows value_rows{
-          stores_values ? values.data() + first * command.value_stride : nullptr,
-          command.value_stride};
+      const PageContents contents{
+          {keys.data() + first * command.key_stride, command.key_stride},
+          {stores_values ? values.data() + first * command.value_stride : nullptr,
+           command.value_stride},
+          gains,
+          sign_set_of(identity.first_token / NKV_PAGE_TOKENS, command.sign_run)};
       vacate_slot(slots[page], &persistence);
-      const Status status =
-          encode_page(shape, key_rows, value_rows, identity, slots[page], &entries[page]);
+      const Status status = encode_page(shape, contents, identity, slots[page], &entries[page]);
       if (status != Status::kOk) fault.record(page, status);
       persistence.write_back(slots[page]);
     }
@@ -225,14 +235,16 @@ Outcome Engine::append(const nkv_append_command& command, const Window& window,
   // All pages are complete and durable before the first can be found.
   for (const std::span<std::byte> slot : slots) publish_page(slot, shape.flags, window);
   persistence.fence();
-  std::memcpy(table.data(), entries.data(), table.size());
+  std::memcpy(table.data(), entries.data(), entries_bytes);
   completion->count = static_cast<std::uint32_t>(pages);
   return {};
 }
 
 Outcome Engine::read(const nkv_read_command& command, const Window& window,
                      nkv_completion* completion) {
-  if (command.planes != 0 && command.tensor != NKV_TENSOR_KEYS) {
+  const bool from_codes = (command.flags & NKV_READ_FLAG_CODES) != 0;
+  const bool reads_planes = command.planes != 0;
+  if (from_codes ? !reads_planes : reads_planes && command.tensor != NKV_TENSOR_KEYS) {
     return bad_field(offsetof(nkv_read_command, planes));
   }
   const std::uint64_t end = std::uint64_t{command.first} + command.count;
@@ -242,8 +254,16 @@ Outcome Engine::read(const nkv_read_command& command, const Window& window,
   std::vector<std::uint32_t> tokens(command.count);
   std::iota(tokens.begin(), tokens.end(), command.first);
   RowRequest request{tokens, command.result, {place_of_list(command.page_list, list_)}};
-  outcome = command.planes != 0 ? copy_plane_rows(list_, window, command.planes, std::move(request))
-                                : copy_rows(list_, window, command.tensor, std::move(request));
+  if (from_codes) {
+    outcome =
+        copy_rows<CodeReader>(list_, window, command.tensor,
+                              CodeSelection{command.tensor, command.planes}, std::move(request));
+  } else if (reads_planes) {
+    outcome = copy_plane_rows(list_, window, command.planes, std::move(request));
+  } else {
+    outcome =
+        copy_rows<PageReader>(list_, window, command.tensor, command.tensor, std::move(request));
+  }
   if (outcome.ok()) completion->count = command.count;
   return outcome;
 }
@@ -260,9 +280,9 @@ Outcome Engine::gather(const nkv_gather_command& command, const Window& window,
   Outcome outcome = list_.load(window, command.page_list, std::uint64_t{last} + 1);
   if (outcome.ok()) {
     const Place ids_place{command.ids, command.ids + bytes.size(), false};
-    outcome =
-        copy_rows(list_, window, command.tensor,
-                  {ids, command.result, {place_of_list(command.page_list, list_), ids_place}});
+    outcome = copy_rows<PageReader>(
+        list_, window, command.tensor, command.tensor,
+        {ids, command.result, {place_of_list(command.page_list, list_), ids_place}});
   }
   if (outcome.ok()) completion->count = command.count;
   return outcome;

@@ -21,17 +21,23 @@ bool has_scales(const nkv_page_header& header) {
   return (header.flags & NKV_PAGE_FLAG_KEY_SCALES) != 0;
 }
 
+bool has_codes(const nkv_page_header& header) { return (header.flags & NKV_PAGE_FLAG_CODES) != 0; }
+
 /// Where the parts behind the K block start, and where the last one ends.
 struct Places {
   Places(const nkv_page_header& header, const nkv_cold_payload& payload)
-      : values(whole_bursts(kKeysAt + payload.k_bytes)),
-        scales(has_values(header) ? whole_bursts(values + payload.v_bytes) : values),
-        end(has_scales(header)   ? scales + kScalesBytes
-            : has_values(header) ? values + payload.v_bytes
-                                 : kKeysAt + payload.k_bytes) {}
+      : end(kKeysAt + payload.k_bytes) {
+    values = whole_bursts(end);
+    if (has_values(header)) end = values + payload.v_bytes;
+    scales = whole_bursts(end);
+    if (has_scales(header)) end = scales + kScalesBytes;
+    gains = whole_bursts(end);
+    if (has_codes(header)) end = gains + header.head_dim + 1;
+  }
 
-  std::size_t values;
-  std::size_t scales;
+  std::size_t values = 0;
+  std::size_t scales = 0;
+  std::size_t gains = 0;
   std::size_t end;
 };
 
@@ -74,6 +80,7 @@ void PageRows::resize(const nkv_page_header& header) {
   keys.resize(header.head_dim * channel_bytes);
   values.resize(has_values(header) ? header.value_dim * channel_bytes : 0);
   scales.resize(has_scales(header) ? kScalesBytes : 0);
+  gains.resize(has_codes(header) ? header.head_dim : 0);
 }
 
 Status ColdPageCodec::unpack(const nkv_page_header& header, std::span<const std::byte> page,
@@ -95,6 +102,11 @@ Status ColdPageCodec::unpack(const nkv_page_header& header, std::span<const std:
                     page.subspan(places.values, payload.v_bytes), rows->values, workspace_);
   }
   std::ranges::copy(page.subspan(places.scales, rows->scales.size()), rows->scales.begin());
+  if (status == Status::kOk && has_codes(header)) {
+    std::memcpy(rows->gains.data(), page.data() + places.gains, rows->gains.size());
+    rows->sign_set = std::to_integer<std::uint8_t>(page[places.gains + header.head_dim]);
+    if (rows->sign_set >= NKV_SIGN_SETS) return Status::kCorrupt;
+  }
   return device_status(status, Status::kCorrupt);
 }
 
@@ -131,7 +143,11 @@ Status ColdPageCodec::pack(const PageRows& rows, nkv_page_header* header, std::s
   if (has_values(*header)) {
     place(slot, places.values, std::span(value_block_).first(payload.v_bytes), places.scales);
   }
-  place(slot, places.scales, rows.scales, total);
+  place(slot, places.scales, rows.scales, has_codes(*header) ? places.gains : total);
+  if (has_codes(*header)) {
+    place(slot, places.gains, std::as_bytes(std::span(rows.gains)), total);
+    slot[places.end - 1] = std::byte{rows.sign_set};
+  }
   clear_array_checksums(header);
   header->crc_v_exceptions = crc32c(slot.subspan(kPayloadAt, header->payload_bytes));
   header->crc_hot = hot_checksum(*header);

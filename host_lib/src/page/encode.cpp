@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "codec/digest.hpp"
+#include "codes/row_codes.hpp"
 #include "page/checksum.hpp"
 #include "page/elements.hpp"
 #include "page/encode_kernels.hpp"
@@ -153,6 +154,43 @@ void write_value_sums(const RowTensor& values, std::size_t stride, std::size_t d
       std::ldexp(static_cast<double>(numerator), 2 * (header->v_exponent - 141) - 12));
 }
 
+/// The arrays of codes (section 11). `values` may have more channels than `value_dim`, the leading
+/// ones.
+void write_codes(const RowTensor& keys, const RowTensor& values, std::size_t value_dim,
+                 const PageContents& contents, const ArrayWriter& writer) {
+  auto* const summary = writer.at<std::uint8_t>(NKV_PAGE_ARRAY_CODE_SUMMARY);
+  auto* const means = writer.at<std::int8_t>(NKV_PAGE_ARRAY_CODE_SUMMARY) + kTokens;
+  auto* const signs = writer.at<std::uint8_t>(NKV_PAGE_ARRAY_K_SIGNS);
+  auto* const key_planes = writer.at<std::uint8_t>(NKV_PAGE_ARRAY_K_CODES);
+  auto* const value_planes = writer.at<std::uint8_t>(NKV_PAGE_ARRAY_V_CODES);
+  const std::size_t key_bytes = kTokens / 8 * keys.dim;
+  const std::size_t value_bytes = kTokens / 8 * value_dim;
+  nkv_code_head head{};
+  head.sign_set = contents.sign_set;
+  const CodeScales k = encode_codes(
+      {keys.rows.data(), keys.dim, keys.dim, keys.magnitude, contents.gains}, contents.sign_set,
+      kKeyCodes,
+      {summary, means, {signs, key_planes, key_planes + key_bytes, key_planes + 2 * key_bytes}});
+  const CodeScales v = encode_codes(
+      {values.rows.data(), values.dim, value_dim, values.magnitude, {}}, contents.sign_set,
+      kValueCodes,
+      {summary + kTokens / 2,
+       means + keys.dim,
+       {value_planes, value_planes + value_bytes, value_planes + 2 * value_bytes, nullptr}});
+  std::ranges::copy(contents.gains, writer.at<std::int8_t>(NKV_PAGE_ARRAY_K_GAINS));
+  head.k_mean_power = k.mean_power;
+  head.k_top = k.top;
+  head.v_mean_power = v.mean_power;
+  head.v_top = v.top;
+  head.crc_summary = writer.checksum(NKV_PAGE_ARRAY_CODE_SUMMARY);
+  head.crc_k_signs = writer.checksum(NKV_PAGE_ARRAY_K_SIGNS);
+  head.crc_k_codes = writer.checksum(NKV_PAGE_ARRAY_K_CODES);
+  head.crc_v_codes = writer.checksum(NKV_PAGE_ARRAY_V_CODES);
+  head.crc_k_gains = writer.checksum(NKV_PAGE_ARRAY_K_GAINS);
+  head.crc_head = head_checksum(head);
+  std::memcpy(writer.at<std::byte>(NKV_PAGE_ARRAY_CODE_HEAD), &head, sizeof(head));
+}
+
 void fill_checksums(const ArrayWriter& writer, nkv_page_header* header) {
   header->crc_k_digest = writer.checksum(NKV_PAGE_ARRAY_K_DIGEST);
   for (unsigned plane = 0; plane < NKV_KEY_PLANES; ++plane) {
@@ -197,8 +235,10 @@ nkv_page_header describe(const nkv_page_shape& shape, const PageIdentity& identi
 
 }  // namespace
 
-Status encode_page(const nkv_page_shape& shape, const SourceRows& keys, const SourceRows& values,
+Status encode_page(const nkv_page_shape& shape, const PageContents& contents,
                    const PageIdentity& identity, std::span<std::byte> slot, nkv_page_entry* entry) {
+  const SourceRows& keys = contents.keys;
+  const SourceRows& values = contents.values;
   nkv_page_layout layout{};
   nkv_lay_out_page(&shape, &layout);
   std::fill_n(slot.begin(), layout.total_bytes, std::byte{0});
@@ -239,6 +279,11 @@ Status encode_page(const nkv_page_shape& shape, const SourceRows& keys, const So
     header.v_exponent = static_cast<std::uint8_t>(biased_exponent(*std::max_element(
         key_tensor.magnitude.begin(), key_tensor.magnitude.begin() + shape.value_dim)));
     write_value_sums(key_tensor, shape.head_dim, shape.value_dim, writer, &header);
+  }
+  if ((shape.flags & NKV_PAGE_FLAG_CODES) != 0) {
+    const bool own_values = shape.v_form != NKV_ROW_FORM_NONE;
+    write_codes(key_tensor, own_values ? value_tensor : key_tensor, shape.value_dim, contents,
+                writer);
   }
   fill_checksums(writer, &header);
   write_header(header, slot);

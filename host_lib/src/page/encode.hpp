@@ -18,6 +18,14 @@ struct SourceRows {
   std::size_t stride_bytes = 0;
 };
 
+/// What a page is made of.
+struct PageContents {
+  SourceRows keys;
+  SourceRows values;                   ///< Unused with v_form NONE.
+  std::span<const std::int8_t> gains;  ///< With CODES: of K, per channel.
+  std::uint8_t sign_set = 0;           ///< With CODES.
+};
+
 /// What a page says of itself besides its contents.
 struct PageIdentity {
   std::uint64_t sequence = 0;
@@ -31,7 +39,7 @@ struct PageIdentity {
 /// Writes everything but the header's first 8 bytes, which stay zero: nobody can find the page yet.
 /// `slot` holds at least the bytes that nkv_page_layout(shape) asks for and starts the page. Fills
 /// in the entry's exponents. kPageOverflow if DELTA4 cannot hold the rows.
-Status encode_page(const nkv_page_shape& shape, const SourceRows& keys, const SourceRows& values,
+Status encode_page(const nkv_page_shape& shape, const PageContents& contents,
                    const PageIdentity& identity, std::span<std::byte> slot, nkv_page_entry* entry);
 
 /// Writes all of a header but its first 8 bytes, which publish_page writes.

@@ -57,7 +57,8 @@ std::uint64_t page_bytes(const nkv_page_header& header) {
   return round_up(used, NKV_PAGE_GRAIN_BYTES);
 }
 
-std::uint32_t stored_checksum(const nkv_page_header& header, nkv_page_array array) {
+std::uint32_t stored_checksum(const nkv_page_header& header, const nkv_code_head& codes,
+                              nkv_page_array array) {
   switch (array) {
     case NKV_PAGE_ARRAY_K_DIGEST:
       return header.crc_k_digest;
@@ -80,9 +81,25 @@ std::uint32_t stored_checksum(const nkv_page_header& header, nkv_page_array arra
       return header.crc_v_exponents;
     case NKV_PAGE_ARRAY_V_ROWS:
       return header.crc_v_rows;
+    case NKV_PAGE_ARRAY_CODE_HEAD:
+      return codes.crc_head;
+    case NKV_PAGE_ARRAY_CODE_SUMMARY:
+      return codes.crc_summary;
+    case NKV_PAGE_ARRAY_K_SIGNS:
+      return codes.crc_k_signs;
+    case NKV_PAGE_ARRAY_K_CODES:
+      return codes.crc_k_codes;
+    case NKV_PAGE_ARRAY_V_CODES:
+      return codes.crc_v_codes;
+    case NKV_PAGE_ARRAY_K_GAINS:
+      return codes.crc_k_gains;
     default:
       return header.crc_v_exceptions;
   }
+}
+
+std::uint32_t head_checksum(const nkv_code_head& head) {
+  return crc32c(std::as_bytes(std::span(&head, 1)).first(offsetof(nkv_code_head, crc_head)));
 }
 
 std::uint32_t hot_checksum(const nkv_page_header& header) {
@@ -119,13 +136,24 @@ Status PageView::open(const Window& window, const nkv_page_entry& entry, HeaderD
   const std::span<std::byte> page = window.at(address, layout_.total_bytes);
   if (page.empty()) return Status::kAddressFault;
   page_ = page.data();
+  code_head_ = {};
+  if (has_codes()) {
+    std::memcpy(&code_head_, data<std::byte>(NKV_PAGE_ARRAY_CODE_HEAD), sizeof(code_head_));
+  }
   checks_ = window.checks();
   return Status::kOk;
 }
 
+bool PageView::is_intact(nkv_page_array array) const {
+  if (array == NKV_PAGE_ARRAY_CODE_HEAD) {
+    return !has_codes() || head_checksum(code_head_) == code_head_.crc_head;
+  }
+  return crc32c(bytes(array)) == stored_checksum(header_, code_head_, array);
+}
+
 Status PageView::verify(std::span<const nkv_page_array> arrays) const {
   for (const nkv_page_array array : arrays) {
-    if (crc32c(bytes(array)) == stored_checksum(header_, array)) continue;
+    if (is_intact(array)) continue;
     if (checks_ != nullptr) checks_->drop(page_);
     return Status::kCorrupt;
   }

@@ -1,5 +1,6 @@
 #include "page/transcode.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "page/encode.hpp"
@@ -33,6 +34,10 @@ Status Transcoder::read_rows(const Window& window, const nkv_page_entry& entry,
   }
   const std::span<const std::byte> scales = view.bytes(NKV_PAGE_ARRAY_KEY_SCALES);
   rows_.scales.assign(scales.begin(), scales.end());
+  rows_.sign_set = view.code_head().sign_set;
+  if (rows_.sign_set >= NKV_SIGN_SETS) return Status::kBadPage;
+  std::ranges::copy_n(view.data<std::int8_t>(NKV_PAGE_ARRAY_K_GAINS), std::ssize(rows_.gains),
+                      rows_.gains.begin());
   return Status::kOk;
 }
 
@@ -60,7 +65,8 @@ Status Transcoder::write_attendable(const nkv_page_header& header, Persistence* 
     if (layout.total_bytes > page->slot.size()) return Status::kPageOverflow;
     page->bytes = layout.total_bytes;
     vacate_slot(page->slot, persistence);
-    return encode_page(wanted, keys, values, identity, page->slot, &page->destination);
+    return encode_page(wanted, {keys, values, rows_.gains, rows_.sign_set}, identity, page->slot,
+                       &page->destination);
   };
   const Status status = encode_as(shape);
   if (status != Status::kPageOverflow) return status;

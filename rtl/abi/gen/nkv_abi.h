@@ -30,10 +30,10 @@ typedef float nkv_f32;
   NKV_STATIC_ASSERT(offsetof(struct nkv_##name, field) == (bytes), \
                     "offset of nkv_" #name "." #field)
 
-/** NearKV device contract, version 1.4. */
+/** NearKV device contract, version 1.5. */
 #define NKV_ABI_ID 0x00564b5241454e01ull /**< Register ID. */
 #define NKV_ABI_MAJOR 1
-#define NKV_ABI_MINOR 4
+#define NKV_ABI_MINOR 5
 #define NKV_PAGE_MAGIC 0x504b564eu /**< Page header. */
 #define NKV_PAGE_VERSION 1
 
@@ -73,6 +73,14 @@ typedef float nkv_f32;
 /** [planes] Search planes stored for K: the top bits of the page-affine 8-bit code. */
 #define NKV_KEY_PLANES 4
 #define NKV_TOPK_PLANES 3 /**< [planes] Planes that STATISTICAL streams. */
+#define NKV_KEY_CODE_PLANES 4 /**< [planes] Bit planes of the codes of K. */
+#define NKV_VALUE_CODE_PLANES 3 /**< [planes] Bit planes of the codes of V. */
+#define NKV_SIGN_SETS 16 /**< [sets] Sign sets of codes. */
+/**
+ * [pages] Pages in a row that share a sign set, and with it a transformed query, if APPEND does not
+ * say.
+ */
+#define NKV_SIGN_RUN 8
 #define NKV_CODE_BASE_STEP 4 /**< [steps] A digest's base counts in this many quantisation steps. */
 #define NKV_POOL_MAGIC 1280723790 /**< First word of a pool: 'NKVL'. */
 #define NKV_POOL_RING_ENTRIES 64 /**< [entries] Entries of the rings of a pool's queue. */
@@ -499,11 +507,23 @@ enum nkv_share_message_kind {
 /** Options of APPEND. */
 /** Each key row is followed by its fp32 scale (fp8 indexer keys). */
 #define NKV_APPEND_FLAG_KEY_SCALES (1u << 0)
-#define NKV_APPEND_FLAG_ALL 0x1u
+/** The pages get codes, with the gains that stand behind the entries. */
+#define NKV_APPEND_FLAG_CODES (1u << 1)
+#define NKV_APPEND_FLAG_ALL 0x3u
 
 /** What a page carries besides its rows. */
 #define NKV_PAGE_FLAG_KEY_SCALES (1u << 0) /**< The KEY_SCALES array is present. */
-#define NKV_PAGE_FLAG_ALL 0x1u
+/**
+ * The arrays of codes, CODE_HEAD to K_GAINS, are present. To a device without feature CODES such a
+ * page is BAD_PAGE.
+ */
+#define NKV_PAGE_FLAG_CODES (1u << 1)
+#define NKV_PAGE_FLAG_ALL 0x3u
+
+/** Options of READ. */
+/** Rows as the codes of `planes` planes tell them, in bf16. */
+#define NKV_READ_FLAG_CODES (1u << 0)
+#define NKV_READ_FLAG_ALL 0x1u
 
 /** What a person should know of a result. */
 /** Tokens whose key (or key scale, where it is used) holds a NaN or infinity took no part. */
@@ -516,7 +536,8 @@ enum nkv_share_message_kind {
 
 /** FEATURES register. */
 /**
- * What reads keys by planes: STATISTICAL selection, and READ with `planes`. FULL needs no feature.
+ * What reads keys by planes: STATISTICAL selection, and READ with `planes` but without CODES. FULL
+ * needs no feature.
  */
 #define NKV_FEATURE_TOPK (1ull << 0)
 #define NKV_FEATURE_INDEXER (1ull << 1) /**< DSA indexer selection. */
@@ -531,7 +552,8 @@ enum nkv_share_message_kind {
 #define NKV_FEATURE_INLINE_CONTROL (1ull << 10) /**< INLINE registers. */
 #define NKV_FEATURE_MEMORY_DOORBELLS (1ull << 11) /**< DOORBELL registers. */
 #define NKV_FEATURE_HOTNESS (1ull << 12) /**< HOST_HOTNESS and NEAR_HOTNESS. */
-#define NKV_FEATURE_ALL 0x1fffull
+#define NKV_FEATURE_CODES (1ull << 14) /**< Pages with codes: the flags CODES of APPEND and READ. */
+#define NKV_FEATURE_ALL 0x5fffull
 
 /**
  * One page of a sequence, as page lists name it. The host writes `page` and `generation` before
@@ -646,6 +668,41 @@ NKV_ASSERT_OFFSET(page_header, reserved, 116);
 NKV_ASSERT_OFFSET(page_header, crc_cold, 124);
 
 /**
+ * Array CODE_HEAD: what a page says of its codes. A sign set that is none is BAD_PAGE to a command
+ * that uses codes.
+ */
+struct nkv_code_head {
+  int16_t k_mean_power; /**< The means of gained K are in units of 2^this. */
+  int16_t v_mean_power; /**< The same of V. */
+  int16_t k_top; /**< Factor 15 of K, in sixteenths of octaves; 0 if no row has a residual. */
+  int16_t v_top; /**< The same of V. */
+  uint8_t sign_set; /**< 0 to SIGN_SETS - 1. */
+  uint8_t reserved[3]; /**< Zero. */
+  uint32_t crc_summary; /**< CRC32C of CODE_SUMMARY. */
+  uint32_t crc_k_signs; /**< CRC32C of K_SIGNS. */
+  uint32_t crc_k_codes; /**< CRC32C of K_CODES. */
+  uint32_t crc_v_codes; /**< CRC32C of V_CODES. */
+  uint32_t crc_k_gains; /**< CRC32C of K_GAINS. Pages whose gains are equal have it in common. */
+  uint32_t reserved2[7]; /**< Zero. */
+  uint32_t crc_head; /**< CRC32C of bytes 0 to 59. */
+};
+#define NKV_CODE_HEAD_BYTES 64
+NKV_ASSERT_BYTES(code_head, 64);
+NKV_ASSERT_OFFSET(code_head, k_mean_power, 0);
+NKV_ASSERT_OFFSET(code_head, v_mean_power, 2);
+NKV_ASSERT_OFFSET(code_head, k_top, 4);
+NKV_ASSERT_OFFSET(code_head, v_top, 6);
+NKV_ASSERT_OFFSET(code_head, sign_set, 8);
+NKV_ASSERT_OFFSET(code_head, reserved, 9);
+NKV_ASSERT_OFFSET(code_head, crc_summary, 12);
+NKV_ASSERT_OFFSET(code_head, crc_k_signs, 16);
+NKV_ASSERT_OFFSET(code_head, crc_k_codes, 20);
+NKV_ASSERT_OFFSET(code_head, crc_v_codes, 24);
+NKV_ASSERT_OFFSET(code_head, crc_k_gains, 28);
+NKV_ASSERT_OFFSET(code_head, reserved2, 32);
+NKV_ASSERT_OFFSET(code_head, crc_head, 60);
+
+/**
  * An element that DELTA4 cannot hold: smaller than 2^-14 of its channel's largest, or not finite.
  * Scores and values count it as zero; READ and GATHER restore it.
  */
@@ -660,11 +717,12 @@ NKV_ASSERT_OFFSET(row_exception, bits, 2);
 
 /**
  * Follows the header of a compressed page. Behind it come the K block, the V block unless v_form is
- * NONE, and KEY_SCALES if flagged, each starting at a multiple of BURST_BYTES from the page's
- * start; bytes between them are zero. A block is one tensor in the header's codec
- * (host_lib/src/codec/FORMATS.md). In the header, payload_bytes reaches to the end of the last
- * part, crc_v_exceptions covers them all, the other arrays' checksums are zero, and what else it
- * says is what the source page said. The page's size is rounded up to PAGE_GRAIN_BYTES, with zeros.
+ * NONE, KEY_SCALES if flagged, and with CODES K_GAINS and the sign set in a byte behind them, each
+ * starting at a multiple of BURST_BYTES from the page's start; bytes between them are zero. A block
+ * is one tensor in the header's codec (host_lib/src/codec/FORMATS.md). In the header, payload_bytes
+ * reaches to the end of the last part, crc_v_exceptions covers them all, the other arrays'
+ * checksums are zero, and what else it says is what the source page said. The page's size is
+ * rounded up to PAGE_GRAIN_BYTES, with zeros.
  */
 struct nkv_cold_payload {
   uint32_t k_bytes; /**< Size of the K block. */
@@ -680,10 +738,11 @@ NKV_ASSERT_OFFSET(cold_payload, reserved, 8);
 /**
  * Build `tokens` / PAGE_TOKENS pages. The pages' places overlap neither each other nor the bytes
  * from the first row to the last (BAD_FIELD, detail = offset of `page_list`). All or nothing: on an
- * error no entry has changed and no new page can be found; what its place held may be lost. The
- * completion means that the pages are durable where the memory is: neither the end of a process
- * nor, on memory that outlives it, the loss of power undoes them. At no moment can a page be found
- * whose bytes are not durable.
+ * error no entry has changed and no new page can be found; what its place held may be lost. With
+ * CODES, K_GAINS of all pages stand behind the page_list's last entry. The completion means that
+ * the pages are durable where the memory is: neither the end of a process nor, on memory that
+ * outlives it, the loss of power undoes them. At no moment can a page be found whose bytes are not
+ * durable.
  */
 struct nkv_append_command {
   uint8_t opcode; /**< APPEND. */
@@ -710,7 +769,8 @@ struct nkv_append_command {
   uint8_t dtype; /**< Element type of the rows; not FP32. [a value of dtype] */
   uint8_t k_form; /**< RAW or DELTA4 (bf16 only). [a value of row_form] */
   uint8_t v_form; /**< RAW, DELTA4 (bf16 only) or NONE. [a value of row_form] */
-  uint8_t reserved; /**< Zero. */
+  /** CODES: pages in a row that share a sign set; 0 means SIGN_RUN. Not looked at without CODES. */
+  uint8_t sign_run;
 };
 #define NKV_APPEND_COMMAND_BYTES 64
 NKV_ASSERT_BYTES(append_command, 64);
@@ -732,7 +792,7 @@ NKV_ASSERT_OFFSET(append_command, value_stride, 56);
 NKV_ASSERT_OFFSET(append_command, dtype, 60);
 NKV_ASSERT_OFFSET(append_command, k_form, 61);
 NKV_ASSERT_OFFSET(append_command, v_form, 62);
-NKV_ASSERT_OFFSET(append_command, reserved, 63);
+NKV_ASSERT_OFFSET(append_command, sign_run, 63);
 
 /**
  * O = softmax(scale * q K) V and LSE per row over the visible tokens of a page list. Writes O
@@ -858,12 +918,13 @@ NKV_ASSERT_OFFSET(topk_command, weights, 56);
  */
 struct nkv_read_command {
   uint8_t opcode; /**< READ. */
-  uint8_t flags; /**< Zero. [0] */
+  uint8_t flags; /**< Options. [flags of read_flag] */
   uint16_t tag; /**< Returned in the completion. */
   uint8_t tensor; /**< Which rows. [a value of tensor] */
   /**
-   * 0: exact. 1 to 4: keys as the midpoints of so many planes, in bf16; KEYS only. [at most
-   * KEY_PLANES]
+   * 0: exact. 1 to 4: keys as the midpoints of so many planes, in bf16; KEYS only. With CODES,
+   * planes of the codes, of which values have VALUE_CODE_PLANES at most; 0 is BAD_FIELD, a page
+   * without codes BAD_PAGE. [at most KEY_PLANES]
    */
   uint8_t planes;
   uint16_t reserved; /**< Zero. */
@@ -2605,8 +2666,14 @@ enum nkv_page_array {
   NKV_PAGE_ARRAY_V_EXPONENTS = 10,
   NKV_PAGE_ARRAY_V_ROWS = 11,
   NKV_PAGE_ARRAY_V_EXCEPTIONS = 12,
+  NKV_PAGE_ARRAY_CODE_HEAD = 13,
+  NKV_PAGE_ARRAY_CODE_SUMMARY = 14,
+  NKV_PAGE_ARRAY_K_SIGNS = 15,
+  NKV_PAGE_ARRAY_K_CODES = 16,
+  NKV_PAGE_ARRAY_V_CODES = 17,
+  NKV_PAGE_ARRAY_K_GAINS = 18,
 };
-#define NKV_PAGE_ARRAY_COUNT 13
+#define NKV_PAGE_ARRAY_COUNT 19
 
 /** The fields of a page header that decide its layout. */
 struct nkv_page_shape {
@@ -2651,6 +2718,17 @@ static inline void nkv_lay_out_page(const struct nkv_page_shape *shape,
   layout->bytes[NKV_PAGE_ARRAY_V_ROWS] = NKV_PAGE_TOKENS * v_row_bytes;
   layout->bytes[NKV_PAGE_ARRAY_V_EXCEPTIONS] =
       shape->v_form == NKV_ROW_FORM_DELTA4 ? 4 * NKV_EXCEPTIONS : 0;
+  layout->bytes[NKV_PAGE_ARRAY_CODE_HEAD] =
+      (shape->flags & NKV_PAGE_FLAG_CODES) != 0 ? NKV_BURST_BYTES : 0;
+  layout->bytes[NKV_PAGE_ARRAY_CODE_SUMMARY] =
+      (shape->flags & NKV_PAGE_FLAG_CODES) != 0 ? NKV_PAGE_TOKENS + head_dim + value_dim : 0;
+  layout->bytes[NKV_PAGE_ARRAY_K_SIGNS] =
+      (shape->flags & NKV_PAGE_FLAG_CODES) != 0 ? NKV_PAGE_TOKENS / 8 * head_dim : 0;
+  layout->bytes[NKV_PAGE_ARRAY_K_CODES] =
+      (shape->flags & NKV_PAGE_FLAG_CODES) != 0 ? 3 * NKV_PAGE_TOKENS / 8 * head_dim : 0;
+  layout->bytes[NKV_PAGE_ARRAY_V_CODES] =
+      (shape->flags & NKV_PAGE_FLAG_CODES) != 0 ? 3 * NKV_PAGE_TOKENS / 8 * value_dim : 0;
+  layout->bytes[NKV_PAGE_ARRAY_K_GAINS] = (shape->flags & NKV_PAGE_FLAG_CODES) != 0 ? head_dim : 0;
 
   for (i = 0; i < NKV_PAGE_ARRAY_COUNT; ++i) {
     layout->offset[i] = end;
@@ -2704,9 +2782,6 @@ static inline uint8_t nkv_check_append_command(const struct nkv_append_command *
   }
   if (command->v_form > NKV_ROW_FORM_NONE) {
     return nkv_bad_field(offsetof(struct nkv_append_command, v_form), detail);
-  }
-  if (command->reserved != 0) {
-    return nkv_bad_field(offsetof(struct nkv_append_command, reserved), detail);
   }
   *detail = 0;
   return NKV_STATUS_OK;
@@ -2820,7 +2895,7 @@ static inline uint8_t nkv_check_read_command(const struct nkv_read_command *comm
   if (command->opcode != NKV_OPCODE_READ) {
     return nkv_bad_field(offsetof(struct nkv_read_command, opcode), detail);
   }
-  if (command->flags > 0u) {
+  if ((command->flags & ~NKV_READ_FLAG_ALL) != 0) {
     return nkv_bad_field(offsetof(struct nkv_read_command, flags), detail);
   }
   if (command->tensor > NKV_TENSOR_BOTH) {

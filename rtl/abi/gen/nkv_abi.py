@@ -1,5 +1,5 @@
 # Generated from rtl/abi/nearkv.toml by rtl/abi/gen.py; do not edit.
-"""NearKV device contract, version 1.4: constants and structures for Python."""
+"""NearKV device contract, version 1.5: constants and structures for Python."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class StatusText(NamedTuple):
 
 ABI_ID = 0x00564b5241454e01
 ABI_MAJOR = 1
-ABI_MINOR = 4
+ABI_MINOR = 5
 PAGE_MAGIC = 0x504b564e
 PAGE_VERSION = 1
 
@@ -97,6 +97,15 @@ EXCEPTIONS = 16
 KEY_PLANES = 4
 # [planes] Planes that STATISTICAL streams.
 TOPK_PLANES = 3
+# [planes] Bit planes of the codes of K.
+KEY_CODE_PLANES = 4
+# [planes] Bit planes of the codes of V.
+VALUE_CODE_PLANES = 3
+# [sets] Sign sets of codes.
+SIGN_SETS = 16
+# [pages] Pages in a row that share a sign set, and with it a transformed query, if APPEND does not
+# say.
+SIGN_RUN = 8
 # [steps] A digest's base counts in this many quantisation steps.
 CODE_BASE_STEP = 4
 # First word of a pool: 'NKVL'.
@@ -974,6 +983,8 @@ class AppendFlag(IntFlag):
 
     # Each key row is followed by its fp32 scale (fp8 indexer keys).
     KEY_SCALES = 1 << 0
+    # The pages get codes, with the gains that stand behind the entries.
+    CODES = 1 << 1
 
 
 class PageFlag(IntFlag):
@@ -981,6 +992,16 @@ class PageFlag(IntFlag):
 
     # The KEY_SCALES array is present.
     KEY_SCALES = 1 << 0
+    # The arrays of codes, CODE_HEAD to K_GAINS, are present. To a device without feature CODES such
+    # a page is BAD_PAGE.
+    CODES = 1 << 1
+
+
+class ReadFlag(IntFlag):
+    """Options of READ."""
+
+    # Rows as the codes of `planes` planes tell them, in bf16.
+    CODES = 1 << 0
 
 
 class CompletionFlag(IntFlag):
@@ -997,8 +1018,8 @@ class CompletionFlag(IntFlag):
 class Feature(IntFlag):
     """FEATURES register."""
 
-    # What reads keys by planes: STATISTICAL selection, and READ with `planes`. FULL needs no
-    # feature.
+    # What reads keys by planes: STATISTICAL selection, and READ with `planes` but without CODES.
+    # FULL needs no feature.
     TOPK = 1 << 0
     # DSA indexer selection.
     INDEXER = 1 << 1
@@ -1024,6 +1045,8 @@ class Feature(IntFlag):
     MEMORY_DOORBELLS = 1 << 11
     # HOST_HOTNESS and NEAR_HOTNESS.
     HOTNESS = 1 << 12
+    # Pages with codes: the flags CODES of APPEND and READ.
+    CODES = 1 << 14
 
 
 class CardWindowFlag(IntFlag):
@@ -1270,6 +1293,28 @@ PAGE_HEADER = Record(
     },
 )
 
+# Array CODE_HEAD: what a page says of its codes. A sign set that is none is BAD_PAGE to a command
+# that uses codes.
+CODE_HEAD = Record(
+    "<hhhhB3BIIIII7II",
+    64,
+    {
+        "k_mean_power": 0,
+        "v_mean_power": 2,
+        "k_top": 4,
+        "v_top": 6,
+        "sign_set": 8,
+        "reserved": 9,
+        "crc_summary": 12,
+        "crc_k_signs": 16,
+        "crc_k_codes": 20,
+        "crc_v_codes": 24,
+        "crc_k_gains": 28,
+        "reserved2": 32,
+        "crc_head": 60,
+    },
+)
+
 # An element that DELTA4 cannot hold: smaller than 2^-14 of its channel's largest, or not finite.
 # Scores and values count it as zero; READ and GATHER restore it.
 ROW_EXCEPTION = Record(
@@ -1282,11 +1327,12 @@ ROW_EXCEPTION = Record(
 )
 
 # Follows the header of a compressed page. Behind it come the K block, the V block unless v_form is
-# NONE, and KEY_SCALES if flagged, each starting at a multiple of BURST_BYTES from the page's start;
-# bytes between them are zero. A block is one tensor in the header's codec
-# (host_lib/src/codec/FORMATS.md). In the header, payload_bytes reaches to the end of the last part,
-# crc_v_exceptions covers them all, the other arrays' checksums are zero, and what else it says is
-# what the source page said. The page's size is rounded up to PAGE_GRAIN_BYTES, with zeros.
+# NONE, KEY_SCALES if flagged, and with CODES K_GAINS and the sign set in a byte behind them, each
+# starting at a multiple of BURST_BYTES from the page's start; bytes between them are zero. A block
+# is one tensor in the header's codec (host_lib/src/codec/FORMATS.md). In the header, payload_bytes
+# reaches to the end of the last part, crc_v_exceptions covers them all, the other arrays' checksums
+# are zero, and what else it says is what the source page said. The page's size is rounded up to
+# PAGE_GRAIN_BYTES, with zeros.
 COLD_PAYLOAD = Record(
     "<IIQ",
     16,
@@ -1299,10 +1345,10 @@ COLD_PAYLOAD = Record(
 
 # Build `tokens` / PAGE_TOKENS pages. The pages' places overlap neither each other nor the bytes
 # from the first row to the last (BAD_FIELD, detail = offset of `page_list`). All or nothing: on an
-# error no entry has changed and no new page can be found; what its place held may be lost. The
-# completion means that the pages are durable where the memory is: neither the end of a process nor,
-# on memory that outlives it, the loss of power undoes them. At no moment can a page be found whose
-# bytes are not durable.
+# error no entry has changed and no new page can be found; what its place held may be lost. With
+# CODES, K_GAINS of all pages stand behind the page_list's last entry. The completion means that the
+# pages are durable where the memory is: neither the end of a process nor, on memory that outlives
+# it, the loss of power undoes them. At no moment can a page be found whose bytes are not durable.
 APPEND_COMMAND = Record(
     "<BBHHHIIQQQQHHIIBBBB",
     64,
@@ -1325,7 +1371,7 @@ APPEND_COMMAND = Record(
         "dtype": 60,
         "k_form": 61,
         "v_form": 62,
-        "reserved": 63,
+        "sign_run": 63,
     },
 )
 
@@ -2563,6 +2609,12 @@ class PageArray(IntEnum):
     V_EXPONENTS = 10
     V_ROWS = 11
     V_EXCEPTIONS = 12
+    CODE_HEAD = 13
+    CODE_SUMMARY = 14
+    K_SIGNS = 15
+    K_CODES = 16
+    V_CODES = 17
+    K_GAINS = 18
 
 
 @dataclass(frozen=True)
@@ -2629,6 +2681,12 @@ def page_layout(shape: PageShape) -> PageLayout:
         value_dim if shape.v_form == RowForm.DELTA4 else 0,  # V_EXPONENTS
         PAGE_TOKENS * v_row_bytes,  # V_ROWS
         4 * EXCEPTIONS if shape.v_form == RowForm.DELTA4 else 0,  # V_EXCEPTIONS
+        BURST_BYTES if shape.flags & PageFlag.CODES else 0,  # CODE_HEAD
+        PAGE_TOKENS + head_dim + value_dim if shape.flags & PageFlag.CODES else 0,  # CODE_SUMMARY
+        PAGE_TOKENS // 8 * head_dim if shape.flags & PageFlag.CODES else 0,  # K_SIGNS
+        3 * PAGE_TOKENS // 8 * head_dim if shape.flags & PageFlag.CODES else 0,  # K_CODES
+        3 * PAGE_TOKENS // 8 * value_dim if shape.flags & PageFlag.CODES else 0,  # V_CODES
+        head_dim if shape.flags & PageFlag.CODES else 0,  # K_GAINS
     )
     offsets = []
     end = PAGE_HEADER.size_bytes

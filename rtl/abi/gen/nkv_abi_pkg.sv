@@ -1,6 +1,6 @@
 // Generated from rtl/abi/nearkv.toml by rtl/abi/gen.py; do not edit.
 //
-// NearKV device contract, version 1.4.
+// NearKV device contract, version 1.5.
 // The first member of a packed struct is its most significant part, so members stand in reverse:
 // byte 0 of a structure in memory is bits 7:0 of the struct.
 
@@ -11,7 +11,7 @@ package nkv_abi_pkg;
 
   localparam logic [63:0] AbiId = 64'h0056_4b52_4145_4e01;
   localparam logic [15:0] AbiMajor = 16'd1;
-  localparam logic [15:0] AbiMinor = 16'd4;
+  localparam logic [15:0] AbiMinor = 16'd5;
   localparam logic [31:0] PageMagic = 32'h504b_564e;
   localparam logic [15:0] PageVersion = 16'd1;
 
@@ -55,6 +55,15 @@ package nkv_abi_pkg;
   localparam int unsigned KeyPlanes = 4;
   // [planes] Planes that STATISTICAL streams.
   localparam int unsigned TopkPlanes = 3;
+  // [planes] Bit planes of the codes of K.
+  localparam int unsigned KeyCodePlanes = 4;
+  // [planes] Bit planes of the codes of V.
+  localparam int unsigned ValueCodePlanes = 3;
+  // [sets] Sign sets of codes.
+  localparam int unsigned SignSets = 16;
+  // [pages] Pages in a row that share a sign set, and with it a transformed query, if APPEND does
+  // not say.
+  localparam int unsigned SignRun = 8;
   // [steps] A digest's base counts in this many quantisation steps.
   localparam int unsigned CodeBaseStep = 4;
   // [bins] Bins over the 16-bit midpoint from which a threshold is taken.
@@ -288,12 +297,22 @@ package nkv_abi_pkg;
   // Options of APPEND. Bit numbers, and the mask of all.
   // Each key row is followed by its fp32 scale (fp8 indexer keys).
   localparam int unsigned AppendFlagKeyScales = 0;
-  localparam logic [7:0] AppendFlagAll = 8'h01;
+  // The pages get codes, with the gains that stand behind the entries.
+  localparam int unsigned AppendFlagCodes = 1;
+  localparam logic [7:0] AppendFlagAll = 8'h03;
 
   // What a page carries besides its rows. Bit numbers, and the mask of all.
   // The KEY_SCALES array is present.
   localparam int unsigned PageFlagKeyScales = 0;
-  localparam logic [7:0] PageFlagAll = 8'h01;
+  // The arrays of codes, CODE_HEAD to K_GAINS, are present. To a device without feature CODES such
+  // a page is BAD_PAGE.
+  localparam int unsigned PageFlagCodes = 1;
+  localparam logic [7:0] PageFlagAll = 8'h03;
+
+  // Options of READ. Bit numbers, and the mask of all.
+  // Rows as the codes of `planes` planes tell them, in bf16.
+  localparam int unsigned ReadFlagCodes = 0;
+  localparam logic [7:0] ReadFlagAll = 8'h01;
 
   // What a person should know of a result. Bit numbers, and the mask of all.
   // Tokens whose key (or key scale, where it is used) holds a NaN or infinity took no part.
@@ -305,8 +324,8 @@ package nkv_abi_pkg;
   localparam logic [7:0] CompletionFlagAll = 8'h07;
 
   // FEATURES register. Bit numbers, and the mask of all.
-  // What reads keys by planes: STATISTICAL selection, and READ with `planes`. FULL needs no
-  // feature.
+  // What reads keys by planes: STATISTICAL selection, and READ with `planes` but without CODES.
+  // FULL needs no feature.
   localparam int unsigned FeatureTopk = 0;
   // DSA indexer selection.
   localparam int unsigned FeatureIndexer = 1;
@@ -332,7 +351,9 @@ package nkv_abi_pkg;
   localparam int unsigned FeatureMemoryDoorbells = 11;
   // HOST_HOTNESS and NEAR_HOTNESS.
   localparam int unsigned FeatureHotness = 12;
-  localparam logic [63:0] FeatureAll = 64'h0000_0000_0000_1fff;
+  // Pages with codes: the flags CODES of APPEND and READ.
+  localparam int unsigned FeatureCodes = 14;
+  localparam logic [63:0] FeatureAll = 64'h0000_0000_0000_5fff;
 
   // One page of a sequence, as page lists name it. The host writes `page` and `generation` before
   // APPEND, the device the exponents; entries may be copied freely (forks share pages).
@@ -447,12 +468,12 @@ package nkv_abi_pkg;
   localparam int unsigned RowExceptionBytes = 4;
 
   // Follows the header of a compressed page. Behind it come the K block, the V block unless v_form
-  // is NONE, and KEY_SCALES if flagged, each starting at a multiple of BURST_BYTES from the page's
-  // start; bytes between them are zero. A block is one tensor in the header's codec
-  // (host_lib/src/codec/FORMATS.md). In the header, payload_bytes reaches to the end of the last
-  // part, crc_v_exceptions covers them all, the other arrays' checksums are zero, and what else it
-  // says is what the source page said. The page's size is rounded up to PAGE_GRAIN_BYTES, with
-  // zeros.
+  // is NONE, KEY_SCALES if flagged, and with CODES K_GAINS and the sign set in a byte behind them,
+  // each starting at a multiple of BURST_BYTES from the page's start; bytes between them are zero.
+  // A block is one tensor in the header's codec (host_lib/src/codec/FORMATS.md). In the header,
+  // payload_bytes reaches to the end of the last part, crc_v_exceptions covers them all, the other
+  // arrays' checksums are zero, and what else it says is what the source page said. The page's size
+  // is rounded up to PAGE_GRAIN_BYTES, with zeros.
   typedef struct packed {
     // Byte 8. Zero.
     logic [63:0] reserved;
@@ -466,12 +487,14 @@ package nkv_abi_pkg;
   // Build `tokens` / PAGE_TOKENS pages. The pages' places overlap neither each other nor the bytes
   // from the first row to the last (BAD_FIELD, detail = offset of `page_list`). All or nothing: on
   // an error no entry has changed and no new page can be found; what its place held may be lost.
-  // The completion means that the pages are durable where the memory is: neither the end of a
-  // process nor, on memory that outlives it, the loss of power undoes them. At no moment can a page
-  // be found whose bytes are not durable.
+  // With CODES, K_GAINS of all pages stand behind the page_list's last entry. The completion means
+  // that the pages are durable where the memory is: neither the end of a process nor, on memory
+  // that outlives it, the loss of power undoes them. At no moment can a page be found whose bytes
+  // are not durable.
   typedef struct packed {
-    // Byte 63. Zero.
-    logic [7:0] reserved;
+    // Byte 63. CODES: pages in a row that share a sign set; 0 means SIGN_RUN. Not looked at without
+    // CODES.
+    logic [7:0] sign_run;
     // Byte 62. RAW, DELTA4 (bf16 only) or NONE. [a value of row_form]
     row_form_e v_form;
     // Byte 61. RAW or DELTA4 (bf16 only). [a value of row_form]
@@ -631,14 +654,15 @@ package nkv_abi_pkg;
     logic [31:0] first;
     // Byte 6. Zero.
     logic [15:0] reserved;
-    // Byte 5. 0: exact. 1 to 4: keys as the midpoints of so many planes, in bf16; KEYS only. [at
-    // most KEY_PLANES]
+    // Byte 5. 0: exact. 1 to 4: keys as the midpoints of so many planes, in bf16; KEYS only. With
+    // CODES, planes of the codes, of which values have VALUE_CODE_PLANES at most; 0 is BAD_FIELD, a
+    // page without codes BAD_PAGE. [at most KEY_PLANES]
     logic [7:0] planes;
     // Byte 4. Which rows. [a value of tensor]
     tensor_e tensor;
     // Byte 2. Returned in the completion.
     logic [15:0] tag;
-    // Byte 1. Zero. [0]
+    // Byte 1. Options. [flags of read_flag]
     logic [7:0] flags;
     // Byte 0. READ.
     opcode_e opcode;
@@ -1250,7 +1274,6 @@ package nkv_abi_pkg;
     broken[60] = command.dtype > DtypeInt8;
     broken[61] = command.k_form > RowFormNone;
     broken[62] = command.v_form > RowFormNone;
-    broken[63] = command.reserved != '0;
     return broken;
   endfunction
 
@@ -1306,7 +1329,7 @@ package nkv_abi_pkg;
     fields_t broken;
     broken = '0;
     broken[0] = command.opcode != OpcodeRead;
-    broken[1] = command.flags != '0;
+    broken[1] = (command.flags & ~ReadFlagAll) != '0;
     broken[4] = command.tensor > TensorBoth;
     broken[5] = command.planes > 8'(KeyPlanes);
     broken[6] = command.reserved != '0;

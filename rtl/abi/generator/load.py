@@ -265,7 +265,8 @@ class _Loader:
         for item in table.records("arrays"):
             when = _condition(item, shape) if item.has("when") else None
             size = self._expression(item, ARRAY_NAMES)
-            arrays.append(PageArray(item.text("name"), size, item.text("doc"), when))
+            name, doc, scope = item.text("name"), item.text("doc"), self._scope(item)
+            arrays.append(PageArray(name, size, doc, when, scope))
             item.finish()
         magic, version = table.integer("magic"), table.integer("version")
         table.finish()

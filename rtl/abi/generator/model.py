@@ -245,6 +245,7 @@ class PageArray:
     size: Expression
     doc: str
     when: Condition | None = None
+    scope: str = DEVICE
 
 
 @dataclass(frozen=True)
@@ -270,7 +271,7 @@ class Ioctl:
     doc: str
 
 
-Scoped = TypeVar("Scoped", Constant, Enum, FlagSet, Struct)
+Scoped = TypeVar("Scoped", Constant, Enum, FlagSet, PageArray, Struct)
 
 
 def _of(items: tuple[Scoped, ...], scopes: tuple[str, ...]) -> tuple[Scoped, ...]:
@@ -320,6 +321,7 @@ class Contract:
             enums=_of(self.enums, scopes),
             flag_sets=_of(self.flag_sets, scopes),
             structs=_of(self.structs, scopes),
+            page=replace(self.page, arrays=_of(self.page.arrays, scopes)),
         )
 
     def enum(self, name: str) -> Enum:

@@ -298,6 +298,9 @@ def _page_problems(contract: Contract) -> Iterator[str]:
             yield f"page.row_bytes: form {value.name} must be given once, not {times} times"
     if contract.page.header.size % contract.limit_values["BURST_BYTES"]:
         yield "struct.page_header: its size must be a multiple of BURST_BYTES"
+    scopes = [array.scope == DEVICE for array in contract.page.arrays]
+    if scopes != sorted(scopes, reverse=True):
+        yield "page.arrays: those of other scopes than device come last"
     largest = sum(_largest_bytes(contract, array) for array in contract.page.arrays)
     if largest >= 2**31:
         yield f"page.arrays: a page could take {largest} bytes, beyond 32-bit sizes"

@@ -78,6 +78,7 @@ Bytes any_append(test::Random& random) {
   nkv_append_command command{};
   command.opcode = NKV_OPCODE_APPEND;
   if (random() % 2 == 0) command.flags = NKV_APPEND_FLAG_KEY_SCALES;
+  if (random() % 8 == 0) command.flags |= NKV_APPEND_FLAG_CODES;
   command.tag = static_cast<std::uint16_t>(random());
   command.head_dim = any_dim(random);
   command.value_dim = random() % 8 == 0 ? std::uint16_t{0} : any_dim(random);
@@ -114,6 +115,7 @@ Bytes any_read(test::Random& random) {
   if (random() % 4 == 0) {
     command.planes = static_cast<std::uint8_t>(test::pick(random, 0, NKV_KEY_PLANES));
   }
+  if (random() % 8 == 0) command.flags = NKV_READ_FLAG_CODES;
   command.first = test::pick(random, 0, kListTokens);
   command.count = test::pick(random, 1, random() % 4 == 0 ? NKV_MAX_TOKENS : kListTokens / 2);
   command.page_list = any_address(random, 8);

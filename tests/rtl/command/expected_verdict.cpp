@@ -98,6 +98,7 @@ Verdict expected_append(const Bytes& bytes, const Window& window) {
   if (command.head_dim > kChannels) return bad_field(offsetof(nkv_append_command, head_dim));
   if (command.value_dim > kChannels) return bad_field(offsetof(nkv_append_command, value_dim));
   if (command.tokens > kListTokens) return bad_field(offsetof(nkv_append_command, tokens));
+  if ((command.flags & NKV_APPEND_FLAG_CODES) != 0) return {NKV_STATUS_UNSUPPORTED, 0};
   const std::uint64_t element = nkv_element_bytes(command.dtype);
   const bool has_scales = (command.flags & NKV_APPEND_FLAG_KEY_SCALES) != 0;
   const std::uint64_t keys = span_bytes(command.tokens, command.key_stride,
@@ -184,13 +185,15 @@ Verdict expected_read(const Bytes& bytes) {
   Verdict verdict;
   verdict.status = nkv_check_read_command(&command, &verdict.detail);
   if (!verdict.ok()) return verdict;
-  if (command.planes != 0 && command.tensor != NKV_TENSOR_KEYS) {
+  const bool has_planes = command.planes != 0;
+  const bool is_of_codes = (command.flags & NKV_READ_FLAG_CODES) != 0;
+  if (is_of_codes ? !has_planes : has_planes && command.tensor != NKV_TENSOR_KEYS) {
     return bad_field(offsetof(nkv_read_command, planes));
   }
   if (std::uint64_t{command.first} + command.count > kListTokens) {
     return bad_field(offsetof(nkv_read_command, count));
   }
-  if (command.planes != 0) return {NKV_STATUS_UNSUPPORTED, 0};
+  if (has_planes) return {NKV_STATUS_UNSUPPORTED, 0};
   return {};
 }
 
