@@ -3,8 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <span>
+#include <utility>
 
+#include "attend_codes.hpp"
+#include "coded_list.hpp"
 #include "commands.hpp"
 #include "rounding.hpp"
 
@@ -79,7 +83,26 @@ void store_result(const Domain& domain, const nkv_attend_command& command,
 
 }  // namespace
 
+namespace {
+
+bool may_use_codes(const nkv_attend_command& command) {
+  return command.mode != NKV_ATTEND_MODE_DENSE && command.soft_cap == 0.0f;
+}
+
+}  // namespace
+
 AttendAnswer attend_by_mode(const AttendTask& task) {
+  const nkv_attend_command& command = task.command;
+  std::optional<CodedList> list;
+  if (may_use_codes(command)) {
+    const Verdict verdict =
+        CodedList::open(task.domain, task.input, command.head_dim, command.value_dim, &list);
+    if (!verdict.ok()) return {.verdict = verdict};
+  }
+  if (list) {
+    return command.mode == NKV_ATTEND_MODE_TAIL ? attend_tail_by_codes(task, std::move(*list))
+                                                : attend_bounded_by_codes(task, std::move(*list));
+  }
   switch (task.command.mode) {
     case NKV_ATTEND_MODE_TAIL:
       return attend_tail(task);

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "attend.hpp"
+#include "budget.hpp"
 #include "rows.hpp"
 #include "sampled_sums.hpp"
 #include "sampling.hpp"
@@ -25,29 +26,6 @@ int64_t log2_of(float error) {
                                  : log2_fixed(static_cast<uint64_t>(number.significand)) +
                                        (number.exponent - 150) * kOctave;
 }
-
-// What may still be read, in bursts.
-class Budget {
- public:
-  enum class Judgement { kRead, kReadDense, kStop };
-
-  Budget(uint64_t dense, uint8_t byte_cap) : dense_(dense), byte_cap_(byte_cap) {}
-
-  // A dense read costs more than any cap allows, so a capped command never falls back to it.
-  [[nodiscard]] bool is_capped() const { return byte_cap_ != 0; }
-
-  [[nodiscard]] Judgement judge(uint64_t spent, uint64_t planned) const {
-    const uint64_t total = spent + planned;
-    if (is_capped()) {
-      return total * 256 > dense_ * byte_cap_ ? Judgement::kStop : Judgement::kRead;
-    }
-    return total * 20 > dense_ * 17 ? Judgement::kReadDense : Judgement::kRead;
-  }
-
- private:
-  uint64_t dense_;
-  uint8_t byte_cap_;
-};
 
 // One BOUNDED command on its way.
 class BoundedAttend {

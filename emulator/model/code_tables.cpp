@@ -32,6 +32,13 @@ Octaves octaves(int sixteenths) {
   return {octave_table()[static_cast<size_t>(sixteenths & 15)], (sixteenths >> 4) - 11};
 }
 
+int64_t octaves_fixed(int sixteenths, int bits) {
+  const Octaves octave = octaves(sixteenths);
+  return static_cast<int64_t>(octave.power + bits >= 0
+                                  ? Int128{octave.mantissa} << (octave.power + bits)
+                                  : floor_shift(Int128{octave.mantissa}, -octave.power - bits));
+}
+
 int log2_sixteenths(uint64_t value) {
   static const auto thresholds = [] {
     std::array<uint64_t, 15> entries;

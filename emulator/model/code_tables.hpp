@@ -5,10 +5,11 @@
 #include <array>
 #include <cstdint>
 
+#include "nkv_abi.h"
+
 namespace nearkv::model {
 
-inline constexpr int kSignSets = 16;
-inline constexpr int kMostCodePlanes = 4;
+inline constexpr int kMostCodePlanes = NKV_KEY_CODE_PLANES;
 
 /// How the rows of a tensor are coded.
 struct CodeForm {
@@ -22,13 +23,13 @@ struct CodeForm {
   std::array<int, kMostCodePlanes> variance;
 };
 
-inline constexpr CodeForm kKeyCodes{.planes = 4,
+inline constexpr CodeForm kKeyCodes{.planes = NKV_KEY_CODE_PLANES,
                                     .factor_step = 2,
                                     .cells_per_z = 186750,
                                     .size = 760,
                                     .ratio = {276, 267, 259, 256},
                                     .variance = {2340, 572, 163, 62}};
-inline constexpr CodeForm kValueCodes{.planes = 3,
+inline constexpr CodeForm kValueCodes{.planes = NKV_VALUE_CODE_PLANES,
                                       .factor_step = 4,
                                       .cells_per_z = 96833,
                                       .size = 196,
@@ -44,6 +45,9 @@ struct Octaves {
   int power;
 };
 Octaves octaves(int sixteenths);
+
+/// floor(2^(sixteenths / 16 + bits)) by that table.
+int64_t octaves_fixed(int sixteenths, int bits);
 
 /// floor(16 · log2 value) by the 16 leading bits of value (truncated) and comparisons with
 /// ceil(2^15 · 2^(i/16)), i = 1..15; value > 0.

@@ -53,6 +53,11 @@ void RowSoftmax::add(const Weight& weight, std::span<const int32_t> value) {
   }
 }
 
+void RowSoftmax::add_values(std::span<const Int128> values, int power) {
+  constexpr int64_t kMost = int64_t{1} << 62;
+  for (size_t c = 0; c < acc_.size(); ++c) acc_[c] += scale_saturating(values[c], power, kMost);
+}
+
 std::vector<float> RowSoftmax::output(int value_exponent) const {
   std::vector<float> row(acc_.size(), 0.0f);
   if (!has_tokens()) return row;

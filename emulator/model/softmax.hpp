@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "logit.hpp"
+#include "number.hpp"
 
 namespace nearkv::model {
 
@@ -40,6 +41,12 @@ class RowSoftmax {
 
   /// Adds a token, whose weight is against reference().
   void add(const Weight& weight, std::span<const int32_t> value);
+
+  /// Adds floor(values · 2^power) to acc.
+  void add_values(std::span<const Int128> values, int power);
+
+  [[nodiscard]] int64_t z() const { return z_; }
+  [[nodiscard]] std::span<const int64_t> acc() const { return acc_; }
 
   /// Whether a token was added.
   [[nodiscard]] bool has_tokens() const { return z_ != 0; }

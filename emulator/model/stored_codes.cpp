@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "rounding.hpp"
-#include "row_codes.hpp"
 #include "transform.hpp"
 
 namespace nearkv::model {
@@ -50,8 +49,17 @@ std::optional<int> StoredCodes::factor(uint32_t token) const {
   const auto pair =
       static_cast<uint8_t>(page_.array(NKV_PAGE_ARRAY_CODE_SUMMARY)[start + token / 2]);
   const auto stored = static_cast<uint8_t>(pair >> token % 2 * 4 & 15);
-  const int top = is_keys() ? page_.code_head().k_top : page_.code_head().v_top;
-  return factor_sixteenths(top, stored, form());
+  return factor_sixteenths(top(), stored, form());
+}
+
+bool StoredCodes::has_residuals() const {
+  const auto factors =
+      page_.array(NKV_PAGE_ARRAY_CODE_SUMMARY).subspan(is_keys() ? 0 : kFactorBytes, kFactorBytes);
+  return std::ranges::any_of(factors, [](std::byte pair) { return pair != std::byte{0}; });
+}
+
+int StoredCodes::top() const {
+  return is_keys() ? page_.code_head().k_top : page_.code_head().v_top;
 }
 
 bool StoredCodes::bit(int plane, uint32_t token, uint32_t channel) const {

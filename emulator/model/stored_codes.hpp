@@ -8,6 +8,7 @@
 
 #include "code_tables.hpp"
 #include "page.hpp"
+#include "row_codes.hpp"
 
 namespace nearkv::model {
 
@@ -28,6 +29,16 @@ class StoredCodes {
 
   /// λ' of a token, in sixteenths of octaves; nothing if it has no residual.
   [[nodiscard]] std::optional<int> factor(uint32_t token) const;
+
+  /// λ' that factor 0 would stand for if it went on like the others: above it, no row counts as the
+  /// mean.
+  [[nodiscard]] int lowest_factor() const { return top() - kTopFactor * form().factor_step; }
+
+  /// Whether a row has a factor.
+  [[nodiscard]] bool has_residuals() const;
+
+  /// λ' of factor 15.
+  [[nodiscard]] int top() const;
 
   /// ẑ of the first `planes` planes, per transformed channel.
   [[nodiscard]] std::vector<int64_t> values(uint32_t token, int planes) const;

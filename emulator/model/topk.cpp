@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "commands.hpp"
 #include "rounding.hpp"
@@ -68,6 +70,13 @@ void store_result(const Domain& domain, const nkv_topk_command& command,
 }  // namespace
 
 TopkAnswer topk_by_mode(const TopkTask& task) {
+  if (task.command.mode == NKV_SELECT_STATISTICAL) {
+    std::optional<CodedList> list;
+    const Verdict verdict = CodedList::open(task.domain, task.input, task.command.head_dim,
+                                            /*value_dim=*/std::nullopt, &list);
+    if (!verdict.ok()) return {.verdict = verdict};
+    if (list) return topk_by_codes(task, std::move(*list));
+  }
   switch (task.command.mode) {
     case NKV_SELECT_FULL:
       return topk_full(task);

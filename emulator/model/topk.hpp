@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "coded_list.hpp"
 #include "domain.hpp"
 #include "nkv_abi.h"
 #include "outcome.hpp"
@@ -43,6 +44,9 @@ TopkAnswer topk_by_planes(const TopkTask& task);
 
 /// The same by the steps of a device.
 TopkAnswer topk_by_planes(const TopkTask& task, PlaneSteps& steps);
+
+/// STATISTICAL, of a list that has codes (section 14).
+TopkAnswer topk_by_codes(const TopkTask& task, CodedList list);
 
 /// FULL: every visible key row.
 TopkAnswer topk_full(const TopkTask& task);

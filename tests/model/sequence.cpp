@@ -95,6 +95,24 @@ Sequence append(Device& device, const Rows& keys, const Rows& values, PageForm f
   return finish_append(device, command, source_mark);
 }
 
+Sequence append_coded(Device& device, const Rows& keys, const Rows& values, PageForm form,
+                      std::span<const int8_t> gains) {
+  const uint64_t page_bytes =
+      layout_of(keys.dtype, keys.dim, values.dim, form, NKV_PAGE_FLAG_CODES).total_bytes;
+  const uint32_t pages = keys.count / NKV_PAGE_TOKENS;
+  nkv_append_command command = append_command(keys, values.dim, form);
+  command.flags = NKV_APPEND_FLAG_CODES;
+  const auto entries =
+      device.read<nkv_page_entry>(make_page_list(device, pages, page_bytes), pages);
+  command.page_list = device.allocate(entries.size() * sizeof(nkv_page_entry) + keys.dim);
+  device.write<nkv_page_entry>(command.page_list, entries);
+  device.write<int8_t>(command.page_list + entries.size() * sizeof(nkv_page_entry), gains);
+  const uint64_t source_mark = device.mark();
+  command.keys = device.put<std::byte>(keys.bytes());
+  if (form.v_form != NKV_ROW_FORM_NONE) command.values = device.put<std::byte>(values.bytes());
+  return finish_append(device, command, source_mark);
+}
+
 Sequence append_scaled(Device& device, const Rows& keys, std::span<const float> scales) {
   const PageForm form{.k_form = NKV_ROW_FORM_RAW, .v_form = NKV_ROW_FORM_NONE};
   const uint64_t page_bytes =

@@ -68,6 +68,11 @@ nkv_append_command append_command(const Rows& keys, uint32_t value_dim, PageForm
 /// Appends rows. With v_form NONE `values` only states value_dim.
 Sequence append(Device& device, const Rows& keys, const Rows& values, PageForm form = {});
 
+/// The same in pages with codes; `gains` hold one for each channel of the keys, or nothing where
+/// all are zero.
+Sequence append_coded(Device& device, const Rows& keys, const Rows& values,
+                      PageForm form = kRawForm, std::span<const int8_t> gains = {});
+
 /// The same, with an fp32 scale behind each key.
 Sequence append_scaled(Device& device, const Rows& keys, std::span<const float> scales);
 

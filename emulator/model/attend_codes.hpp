@@ -1,0 +1,18 @@
+// ATTEND by codes (section 13).
+#ifndef NEARKV_MODEL_ATTEND_CODES_HPP_
+#define NEARKV_MODEL_ATTEND_CODES_HPP_
+
+#include "attend.hpp"
+#include "coded_list.hpp"
+
+namespace nearkv::model {
+
+/// 13.7, of a list that has codes.
+AttendAnswer attend_bounded_by_codes(const AttendTask& task, CodedList list);
+
+/// 13.8
+AttendAnswer attend_tail_by_codes(const AttendTask& task, CodedList list);
+
+}  // namespace nearkv::model
+
+#endif  // NEARKV_MODEL_ATTEND_CODES_HPP_

@@ -1,0 +1,185 @@
+#include "code_choice.hpp"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "code_tables.hpp"
+#include "number.hpp"
+
+namespace nearkv::model {
+
+namespace {
+
+constexpr int kLeastBin = -96;
+constexpr int kMostBin = 80;
+constexpr int kGoalBits = 24;
+constexpr int kKeyCut = 2;  // Bins from the threshold up in which a granule is worth a read.
+constexpr int kValueCut = 5;
+constexpr int kCostBits = 8;
+constexpr int kCostOfRow = 4096;  // Of a granule of one token, in 1/256 of a plane.
+
+int log_of_cost(const TensorReads& reads) { return log2_sixteenths(reads.burst_cost()); }
+
+// Granules by the error that they hold, per burst of a plane.
+class Histogram {
+ public:
+  Histogram(int cut, uint64_t burst_cost) : cut_(cut), burst_cost_(burst_cost) {}
+
+  void count(int error) {
+    const int bin = std::clamp(error >> 2, kLeastBin, kMostBin);
+    ++counts_[static_cast<size_t>(bin - kLeastBin)];
+  }
+
+  // What is left of the errors at a threshold, 24 fraction bits.
+  [[nodiscard]] Int128 left(int threshold) const {
+    Int128 left = 0;
+    for (int bin = kLeastBin; bin <= kMostBin; ++bin) {
+      const int sixteenths = bin < threshold + cut_ ? 4 * bin + 2 : 4 * threshold - 32;
+      left += Int128{counts_[static_cast<size_t>(bin - kLeastBin)]} *
+              octaves_fixed(sixteenths, kGoalBits);
+    }
+    return left * burst_cost_;
+  }
+
+ private:
+  int cut_;
+  uint64_t burst_cost_;
+  std::array<uint64_t, kMostBin - kLeastBin + 1> counts_{};
+};
+
+// The largest error of a granule's keys in a row, and price of its values.
+int granule_key(std::span<const CodeErrors> errors, size_t page, uint32_t granule) {
+  int largest = kNothing;
+  for (const CodeErrors& row : errors) largest = std::max(largest, row.granule_key(page, granule));
+  return largest;
+}
+
+int granule_price(std::span<const CodeErrors> errors, const CodeReads& reads, size_t page,
+                  uint32_t granule) {
+  int largest = kNothing;
+  for (const CodeErrors& row : errors) {
+    const int planes = reads.values.planes[page][granule];
+    largest = std::max(largest, row.granule_value(page, granule).price(planes));
+  }
+  return largest;
+}
+
+// Levels of one granule, and what they leave of its tokens.
+struct Granule {
+  size_t page;
+  uint32_t number;
+  TokenMask tokens;
+  std::span<const int> levels;  // From the present one.
+};
+
+// Chooses for one granule: `left(token, planes)` is what planes leave of a token, against the
+// threshold.
+template <typename Left>
+void choose(const Granule& granule, const Left& left, TensorReads* next) {
+  const int64_t row_cost = kCostOfRow / next->granule();
+  const auto share = [&](uint32_t token, int planes) {
+    const int sixteenths = std::clamp(left(token, planes), -1024, kMostBin * 4);
+    return std::min(octaves_fixed(sixteenths, kCostBits), row_cost);
+  };
+  std::optional<int64_t> least;
+  int chosen = granule.levels.front();
+  for (const int planes : granule.levels) {
+    int64_t cost = int64_t{planes - granule.levels.front()} << kCostBits;
+    for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
+      if (has_token(granule.tokens, token)) cost += share(token, planes);
+    }
+    if (least && cost >= *least) continue;
+    least = cost;
+    chosen = planes;
+  }
+  next->planes[granule.page][granule.number] = static_cast<uint8_t>(chosen);
+  for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
+    if (has_token(granule.tokens, token) && share(token, chosen) == row_cost) {
+      next->rows[granule.page] |= token_bit(token);
+    }
+  }
+}
+
+std::span<const int> levels_from(std::span<const int> levels, int present) {
+  return levels.subspan(static_cast<size_t>(std::ranges::find(levels, present) - levels.begin()));
+}
+
+}  // namespace
+
+int code_threshold(const CodedList& list, const CodeReads& reads,
+                   std::span<const CodeErrors> errors, std::optional<int> last) {
+  Histogram keys(kKeyCut, reads.keys.burst_cost());
+  Histogram values(kValueCut, reads.values.burst_cost());
+  for (size_t page = 0; page < list.size(); ++page) {
+    const TokenMask visible = list.pages()[page].visible;
+    for (uint32_t granule = 0; granule < reads.keys.granules(); ++granule) {
+      if ((reads.keys.tokens_of(granule) & visible) == 0) continue;
+      keys.count(granule_key(errors, page, granule) - log_of_cost(reads.keys));
+    }
+    for (uint32_t granule = 0; granule < reads.values.granules(); ++granule) {
+      if ((reads.values.tokens_of(granule) & visible) == 0) continue;
+      values.count(granule_price(errors, reads, page, granule) - log_of_cost(reads.values));
+    }
+  }
+  int threshold = kMostBin;
+  while (threshold > kLeastThreshold &&
+         keys.left(threshold) + values.left(threshold) > Int128{1} << kGoalBits) {
+    --threshold;
+  }
+  return last ? std::min(threshold, *last - kThresholdStep) : threshold;
+}
+
+CodeReads choose_reads(const CodedList& list, const CodeReads& reads,
+                       std::span<const CodeErrors> errors, int threshold, bool shares_rows) {
+  static constexpr std::array kKeyLevels = {1, 2, 3, 4};
+  static constexpr std::array kValueLevels = {0, 2, 3};
+  CodeReads next = reads;
+  const int key_worth = 4 * threshold + log_of_cost(reads.keys);
+  const int value_worth = 4 * threshold + log_of_cost(reads.values);
+  for (size_t page = 0; page < list.size(); ++page) {
+    const TokenMask visible = list.pages()[page].visible;
+    for (uint32_t number = 0; number < reads.keys.granules(); ++number) {
+      if (granule_key(errors, page, number) < key_worth) continue;
+      const int present = reads.keys.planes[page][number];
+      choose(
+          {.page = page,
+           .number = number,
+           .tokens = reads.keys.tokens_of(number) & visible & ~reads.keys.rows[page],
+           .levels = levels_from(kKeyLevels, present)},
+          [&](uint32_t token, int planes) {
+            int left = kNothing;
+            for (const CodeErrors& row : errors) {
+              left = std::max(left, row.key(page, token, planes));
+            }
+            return left - key_worth;
+          },
+          &next.keys);
+    }
+    for (uint32_t number = 0; number < reads.values.granules(); ++number) {
+      if (granule_price(errors, reads, page, number) < value_worth) continue;
+      const int present = reads.values.planes[page][number];
+      choose(
+          {.page = page,
+           .number = number,
+           .tokens = reads.values.tokens_of(number) & visible & ~reads.values.rows[page],
+           .levels = levels_from(kValueLevels, present)},
+          [&](uint32_t token, int planes) {
+            int left = kNothing;
+            for (const CodeErrors& row : errors) {
+              left = std::max(left, log_sum(row.value(page, token, planes),
+                                            row.share(page, token, planes) + coherence(planes)));
+            }
+            return left - value_worth;
+          },
+          &next.values);
+    }
+    if (!shares_rows) continue;
+    const TokenMask rows = next.keys.rows[page] | next.values.rows[page];
+    next.keys.rows[page] = rows;
+    next.values.rows[page] = rows;
+  }
+  return next;
+}
+
+}  // namespace nearkv::model

@@ -1,0 +1,73 @@
+// A query before codes: logits of means and of residuals, and their variances (section 12).
+#ifndef NEARKV_MODEL_CODE_QUERY_HPP_
+#define NEARKV_MODEL_CODE_QUERY_HPP_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "code_tables.hpp"
+#include "logit.hpp"
+#include "nkv_abi.h"
+#include "query.hpp"
+#include "stored_codes.hpp"
+
+namespace nearkv::model {
+
+/// Fraction bits of logits from codes.
+inline constexpr int kCodeLogitBits = 7;
+
+/// δ (12.4): what planes add to ν; of no planes, for rows without a factor.
+inline constexpr std::array<int, NKV_KEY_CODE_PLANES + 1> kKeyVariances = {13, 0, -33, -61, -84};
+
+class CodeQuery {
+ public:
+  /// `gains` hold one for each channel. `scale` was made with key exponent 0; its sign goes to the
+  /// rows.
+  CodeQuery(const Query& query, std::span<const int8_t> gains, const LogitScale& scale);
+
+  [[nodiscard]] size_t rows() const { return rows_.size(); }
+
+  /// The logit of a page's mean (12.2).
+  [[nodiscard]] int64_t mean_logit(size_t row, const StoredCodes& keys) const;
+
+  /// ⌊x·m⌉ of a token (12.3); `values` are ẑ of its first `planes` planes. kLoud if that cannot
+  /// be said.
+  [[nodiscard]] int64_t residual_logit(size_t row, const StoredCodes& keys, uint32_t token,
+                                       std::span<const int64_t> values, int planes) const;
+
+  /// ν of a token (12.4).
+  [[nodiscard]] int variance(size_t row, const StoredCodes& keys, uint32_t token, int planes) const;
+
+  static constexpr int64_t kLoud = int64_t{1} << 14;  // 128 octaves.
+  static constexpr int kLeastVariance = -160;
+
+ private:
+  // T of a row for one sign set: weights · 2^power.
+  struct Weights {
+    std::vector<int64_t> values;
+    int power = 0;
+  };
+
+  struct Row {
+    std::vector<int64_t> values;    // q̂
+    int power = 0;                  // κ
+    int variance = kLeastVariance;  // Λ
+    bool is_zero = true;
+    std::array<Weights, NKV_SIGN_SETS> transformed;
+  };
+
+  [[nodiscard]] Row make_row(std::span<const int32_t> query, int exponent,
+                             std::span<const int8_t> gains) const;
+
+  int64_t factor_;  // C
+  int power_;       // u
+  bool negative_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace nearkv::model
+
+#endif  // NEARKV_MODEL_CODE_QUERY_HPP_

@@ -1,0 +1,149 @@
+// TOPK, mode STATISTICAL, by codes (section 14).
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "best_codes.hpp"
+#include "code_reads.hpp"
+#include "coded_attention.hpp"
+#include "rows.hpp"
+#include "topk.hpp"
+
+namespace nearkv::model {
+
+namespace {
+
+constexpr uint8_t kUsualSixteenths = 96;
+constexpr int64_t kLog2E = 185;  // 2^7 · log2 e, rounded up.
+constexpr int kExactToCode = 16 - kCodeLogitBits;
+
+class CodeSearch {
+ public:
+  CodeSearch(const TopkTask& task, CodedList list)
+      : task_(task),
+        list_(std::move(list)),
+        scale_(std::abs(task.command.scale), /*soft_cap=*/0.0f, task.input.exponents.key),
+        scores_(list_, CodeQuery(task.input.query, list_.gains(),
+                                 code_scale(std::abs(task.command.scale)))),
+        reads_(list_, task.command.head_dim, /*scanned_planes=*/1),
+        scored_(task.input.query.rows()),
+        traffic_{.stream = list_.scan_bursts()} {}
+
+  TopkAnswer run() {
+    TopkAnswer answer;
+    answer.verdict = search();
+    if (scores_.is_loud()) {
+      answer = topk_full(task_);
+      answer.traffic.stream += traffic_.stream;
+      answer.traffic.refine += traffic_.refine;
+      answer.traffic.exact += traffic_.exact;
+      return answer;
+    }
+    if (!answer.verdict.ok()) return answer;
+    if (list_.pages().hides_nonfinite()) answer.flags |= NKV_COMPLETION_FLAG_NONFINITE;
+    answer.traffic = traffic_;
+    for (size_t row = 0; row < scored_.size(); ++row) {
+      answer.rows.push_back(found_by_score(task_, row, std::move(scored_[row])));
+    }
+    return answer;
+  }
+
+ private:
+  Verdict search() {
+    if (scores_.is_loud()) return {};
+    const Verdict verdict = read_rows(best_by_codes(scores_, 2 * uint64_t{task_.command.top_k}));
+    if (!verdict.ok()) return verdict;
+    take_thresholds();
+    TokenSet alive = this->alive(list_.pages().visible());
+    for (int planes = 2; planes <= NKV_KEY_CODE_PLANES; ++planes) {
+      sharpen(alive, planes);
+      if (scores_.is_loud()) return {};
+      alive = this->alive(alive);
+    }
+    return read_rows(alive);
+  }
+
+  // The logits of every row's τ.
+  void take_thresholds() {
+    for (size_t row = 0; row < scored_.size(); ++row) {
+      const auto best = best_tokens(scored_[row], task_.command.top_k);
+      if (best.size() < task_.command.top_k) return;
+      const int64_t logit = scale_.logit(best.back().score, task_.input.query.exponent(row));
+      thresholds_.push_back(logit >> kExactToCode);
+    }
+  }
+
+  // Of tokens whose key rows are not known, those that may yet be among the best.
+  [[nodiscard]] TokenSet alive(const TokenSet& tokens) const {
+    TokenSet alive = list_.pages().none();
+    for (size_t page = 0; page < list_.size(); ++page) {
+      for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
+        if (!has_token(tokens[page] & ~scores_.known(page), token)) continue;
+        if (may_be_best(page, token)) alive[page] |= token_bit(token);
+      }
+    }
+    return alive;
+  }
+
+  [[nodiscard]] bool may_be_best(size_t page, uint32_t token) const {
+    const int64_t sixteenths = task_.command.z == 0 ? kUsualSixteenths : task_.command.z;
+    for (size_t row = 0; row < thresholds_.size(); ++row) {
+      const Octaves deviation = octaves(*scores_.variance(row, page, token) >> 1);
+      const int64_t radius = scale_saturating(Int128{sixteenths} * kLog2E * deviation.mantissa,
+                                              deviation.power - 4, int64_t{1} << 40);
+      if (scores_.logit(row, page, token) + radius + 2 >= thresholds_[row]) return true;
+    }
+    return false;
+  }
+
+  void sharpen(const TokenSet& alive, int planes) {
+    for (size_t page = 0; page < list_.size(); ++page) {
+      for (uint32_t granule = 0; granule < reads_.granules(); ++granule) {
+        const TokenMask tokens = alive[page] & reads_.tokens_of(granule);
+        if (tokens == 0) continue;
+        traffic_.refine += reads_.burst_cost();
+        scores_.refine(page, tokens, planes);
+      }
+    }
+  }
+
+  Verdict read_rows(const TokenSet& tokens) {
+    constexpr std::array kArrays{NKV_PAGE_ARRAY_K_EXPONENTS};
+    const Verdict verdict =
+        list_.pages().rely_on(task_.domain, task_.input.entries, tokens, kArrays);
+    if (!verdict.ok()) return verdict;
+    traffic_.exact += key_row_bursts(list_.pages(), tokens);
+    const Query& query = task_.input.query;
+    for (size_t page = 0; page < list_.size(); ++page) {
+      const ListedPage& listed = list_.pages()[page];
+      for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
+        if (!has_token(tokens[page], token)) continue;
+        const auto key = key_row(listed.page, token, task_.input.exponents.key);
+        for (size_t row = 0; row < query.rows(); ++row) {
+          const int64_t score = exact_score(query.row(row), key);
+          scored_[row].push_back({.score = score, .token = listed.first_token() + token});
+          scores_.set_exact(row, page, token, scale_.logit(score, query.exponent(row)));
+        }
+      }
+    }
+    return {};
+  }
+
+  const TopkTask& task_;
+  CodedList list_;
+  LogitScale scale_;
+  CodeScores scores_;
+  TensorReads reads_;
+  std::vector<int64_t> thresholds_;  // Per row; none if all visible tokens are among the best.
+  std::vector<std::vector<ScoredToken<int64_t>>> scored_;
+  Traffic traffic_;
+};
+
+}  // namespace
+
+TopkAnswer topk_by_codes(const TopkTask& task, CodedList list) {
+  return CodeSearch(task, std::move(list)).run();
+}
+
+}  // namespace nearkv::model
