@@ -61,7 +61,8 @@ class FarBuilder:
         dtype = getattr(torch, options.rounded) if options.rounded else kv_cache_spec.dtype
         device = Device(options.uri.replace("{rank}", str(get_tensor_model_parallel_rank())))
         if device.cores:
-            logger.info_once("NearKV's pool works on cores %s", device.cores)
+            cores = ", ".join(map(str, device.cores))
+            logger.info_once("NearKV's pool works on cores %s", cores)
         pool = Pool.create(
             device,
             layers=len(layer_names),
