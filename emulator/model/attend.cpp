@@ -81,10 +81,6 @@ void store_result(const Domain& domain, const nkv_attend_command& command,
   domain.window.store<float>(command.result + places.bound, bound);
 }
 
-}  // namespace
-
-namespace {
-
 bool may_use_codes(const nkv_attend_command& command) {
   return command.mode != NKV_ATTEND_MODE_DENSE && command.soft_cap == 0.0f;
 }

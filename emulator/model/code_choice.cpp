@@ -48,13 +48,14 @@ class Histogram {
   std::array<uint64_t, kMostBin - kLeastBin + 1> counts_{};
 };
 
-// The largest error of a granule's keys in a row, and price of its values.
+// The largest error of a granule's keys in a row,
 int granule_key(std::span<const CodeErrors> errors, size_t page, uint32_t granule) {
   int largest = kNothing;
   for (const CodeErrors& row : errors) largest = std::max(largest, row.granule_key(page, granule));
   return largest;
 }
 
+// and the largest price of its values.
 int granule_price(std::span<const CodeErrors> errors, const CodeReads& reads, size_t page,
                   uint32_t granule) {
   int largest = kNothing;
@@ -105,23 +106,57 @@ std::span<const int> levels_from(std::span<const int> levels, int present) {
   return levels.subspan(static_cast<size_t>(std::ranges::find(levels, present) - levels.begin()));
 }
 
+// Counts the granules of a tensor that have a visible token; `error(page, number)` is one's.
+template <typename Error>
+Histogram histogram_of(const CodedList& list, const TensorReads& reads, int cut,
+                       const Error& error) {
+  Histogram histogram(cut, reads.burst_cost());
+  for (size_t page = 0; page < list.size(); ++page) {
+    for (uint32_t number = 0; number < reads.granules(); ++number) {
+      if ((reads.tokens_of(number) & list.pages()[page].visible) == 0) continue;
+      histogram.count(error(page, number) - log_of_cost(reads));
+    }
+  }
+  return histogram;
+}
+
+// Chooses for the granules of a tensor whose error is worth it. `left(errors, page, token, planes)`
+// is what planes leave of a token in a row.
+template <typename Error, typename Left>
+void choose_of_tensor(const CodedList& list, const TensorReads& reads,
+                      std::span<const CodeErrors> errors, std::span<const int> levels,
+                      int threshold, const Error& error, const Left& left, TensorReads* next) {
+  const int worth = 4 * threshold + log_of_cost(reads);
+  for (size_t page = 0; page < list.size(); ++page) {
+    for (uint32_t number = 0; number < reads.granules(); ++number) {
+      if (error(page, number) < worth) continue;
+      choose(
+          {.page = page,
+           .number = number,
+           .tokens = reads.tokens_of(number) & list.pages()[page].visible & ~reads.rows[page],
+           .levels = levels_from(levels, reads.planes[page][number])},
+          [&](uint32_t token, int planes) {
+            int largest = kNothing;
+            for (const CodeErrors& row : errors) {
+              largest = std::max(largest, left(row, page, token, planes));
+            }
+            return largest - worth;
+          },
+          next);
+    }
+  }
+}
+
 }  // namespace
 
 int code_threshold(const CodedList& list, const CodeReads& reads,
                    std::span<const CodeErrors> errors, std::optional<int> last) {
-  Histogram keys(kKeyCut, reads.keys.burst_cost());
-  Histogram values(kValueCut, reads.values.burst_cost());
-  for (size_t page = 0; page < list.size(); ++page) {
-    const TokenMask visible = list.pages()[page].visible;
-    for (uint32_t granule = 0; granule < reads.keys.granules(); ++granule) {
-      if ((reads.keys.tokens_of(granule) & visible) == 0) continue;
-      keys.count(granule_key(errors, page, granule) - log_of_cost(reads.keys));
-    }
-    for (uint32_t granule = 0; granule < reads.values.granules(); ++granule) {
-      if ((reads.values.tokens_of(granule) & visible) == 0) continue;
-      values.count(granule_price(errors, reads, page, granule) - log_of_cost(reads.values));
-    }
-  }
+  const Histogram keys = histogram_of(list, reads.keys, kKeyCut, [&](size_t page, uint32_t number) {
+    return granule_key(errors, page, number);
+  });
+  const Histogram values = histogram_of(
+      list, reads.values, kValueCut,
+      [&](size_t page, uint32_t number) { return granule_price(errors, reads, page, number); });
   int threshold = kMostBin;
   while (threshold > kLeastThreshold &&
          keys.left(threshold) + values.left(threshold) > Int128{1} << kGoalBits) {
@@ -135,49 +170,25 @@ CodeReads choose_reads(const CodedList& list, const CodeReads& reads,
   static constexpr std::array kKeyLevels = {1, 2, 3, 4};
   static constexpr std::array kValueLevels = {0, 2, 3};
   CodeReads next = reads;
-  const int key_worth = 4 * threshold + log_of_cost(reads.keys);
-  const int value_worth = 4 * threshold + log_of_cost(reads.values);
+  choose_of_tensor(
+      list, reads.keys, errors, kKeyLevels, threshold,
+      [&](size_t page, uint32_t number) { return granule_key(errors, page, number); },
+      [](const CodeErrors& row, size_t page, uint32_t token, int planes) {
+        return row.key(page, token, planes);
+      },
+      &next.keys);
+  choose_of_tensor(
+      list, reads.values, errors, kValueLevels, threshold,
+      [&](size_t page, uint32_t number) { return granule_price(errors, reads, page, number); },
+      [](const CodeErrors& row, size_t page, uint32_t token, int planes) {
+        return log_sum(row.value(page, token, planes),
+                       row.share(page, token, planes) + coherence(planes));
+      },
+      &next.values);
+  if (!shares_rows) return next;
   for (size_t page = 0; page < list.size(); ++page) {
-    const TokenMask visible = list.pages()[page].visible;
-    for (uint32_t number = 0; number < reads.keys.granules(); ++number) {
-      if (granule_key(errors, page, number) < key_worth) continue;
-      const int present = reads.keys.planes[page][number];
-      choose(
-          {.page = page,
-           .number = number,
-           .tokens = reads.keys.tokens_of(number) & visible & ~reads.keys.rows[page],
-           .levels = levels_from(kKeyLevels, present)},
-          [&](uint32_t token, int planes) {
-            int left = kNothing;
-            for (const CodeErrors& row : errors) {
-              left = std::max(left, row.key(page, token, planes));
-            }
-            return left - key_worth;
-          },
-          &next.keys);
-    }
-    for (uint32_t number = 0; number < reads.values.granules(); ++number) {
-      if (granule_price(errors, reads, page, number) < value_worth) continue;
-      const int present = reads.values.planes[page][number];
-      choose(
-          {.page = page,
-           .number = number,
-           .tokens = reads.values.tokens_of(number) & visible & ~reads.values.rows[page],
-           .levels = levels_from(kValueLevels, present)},
-          [&](uint32_t token, int planes) {
-            int left = kNothing;
-            for (const CodeErrors& row : errors) {
-              left = std::max(left, log_sum(row.value(page, token, planes),
-                                            row.share(page, token, planes) + coherence(planes)));
-            }
-            return left - value_worth;
-          },
-          &next.values);
-    }
-    if (!shares_rows) continue;
-    const TokenMask rows = next.keys.rows[page] | next.values.rows[page];
-    next.keys.rows[page] = rows;
-    next.values.rows[page] = rows;
+    next.keys.rows[page] |= next.values.rows[page];
+    next.values.rows[page] = next.keys.rows[page];
   }
   return next;
 }

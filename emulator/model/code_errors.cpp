@@ -44,28 +44,6 @@ int64_t power_of(int energy) {
   return octaves_fixed(std::clamp(energy, -1024, kMostEnergy), kTotalBits);
 }
 
-// O as integers of 15 bits times 2^power.
-struct Output {
-  std::vector<int64_t> values;
-  int power = 0;
-};
-
-Output output_of(const RowSoftmax& sums, int value_exponent) {
-  int64_t largest = 0;
-  for (const int64_t sum : sums.acc()) largest = std::max(largest, std::abs(sum));
-  Output output;
-  const TopBits z = top_bits(static_cast<uint64_t>(sums.z()), 16);
-  const int64_t reciprocal = (int64_t{1} << 31) / static_cast<int64_t>(z.top);
-  const int shift = static_cast<int>(std::bit_width(static_cast<uint64_t>(largest))) - 15;
-  for (const int64_t sum : sums.acc()) {
-    const int64_t magnitude = std::abs(sum);
-    const int64_t kept = shift >= 0 ? magnitude >> shift : magnitude << -shift;
-    output.values.push_back((sum < 0 ? -kept : kept) * reciprocal >> 16);
-  }
-  output.power = shift - z.power - 15 + value_exponent - 126;
-  return output;
-}
-
 // log2 with 24 fraction bits (4.1), of 0 as kNoLog.
 int64_t fine_log_of(uint64_t number) {
   return number == 0 ? int64_t{kNoLog} << 20 : log2_fixed(number);
@@ -93,28 +71,43 @@ int value_remainder(int planes) {
   return kRemainders[static_cast<size_t>(planes)];
 }
 
+CodeErrors::Output CodeErrors::output_of(const RowSoftmax& sums, int value_exponent) {
+  int64_t largest = 0;
+  for (const int64_t sum : sums.acc()) largest = std::max(largest, std::abs(sum));
+  Output output;
+  const TopBits z = top_bits(static_cast<uint64_t>(sums.z()), 16);
+  const int64_t reciprocal = (int64_t{1} << 31) / static_cast<int64_t>(z.top);
+  const int shift = static_cast<int>(std::bit_width(static_cast<uint64_t>(largest))) - 15;
+  for (const int64_t sum : sums.acc()) {
+    const int64_t magnitude = std::abs(sum);
+    const int64_t kept = shift >= 0 ? magnitude >> shift : magnitude << -shift;
+    const int64_t value = (sum < 0 ? -kept : kept) * reciprocal >> 16;
+    output.values.push_back(value);
+    output.squares += value * value;
+  }
+  output.power = shift - z.power - 15 + value_exponent - 126;
+  return output;
+}
+
 CodeErrors::CodeErrors(const AttendTask& task, const CodeScores& scores, const CodeWeights& weights,
                        const CodeReads& reads, size_t row, const RowSoftmax& sums)
     : task_(task), scores_(scores), weights_(weights), reads_(reads), row_(row) {
   const Output output = output_of(sums, task.input.exponents.value);
-  uint64_t squares = 0;
-  for (const int64_t value : output.values) squares += static_cast<uint64_t>(value * value);
   const uint8_t z = task.command.z == 0 ? kUsualSixteenths : task.command.z;
   const Number error = decode_binary32(std::bit_cast<uint32_t>(task.command.error));
   const int64_t goal =
       2 * (fine_log_of(static_cast<uint64_t>(error.significand)) - fine_log_of(uint64_t{z}) +
            fine_log_of(static_cast<uint64_t>(sums.z()))) +
-      fine_log_of(squares);
+      fine_log_of(static_cast<uint64_t>(output.squares));
   const int64_t octaves = 2 * (error.exponent - 150 + 4 + sums.reference() - 41 + output.power);
   goal_ = static_cast<int>((goal >> 20) + 16 * octaves);
   for (size_t page = 0; page < scores.list().size(); ++page) {
-    pages_.push_back(scale_of(page, output.values, output.power));
+    pages_.push_back(scale_of(page, output));
   }
   total_ = measure();
 }
 
-CodeErrors::PageScale CodeErrors::scale_of(size_t page, std::span<const int64_t> output,
-                                           int power) const {
+CodeErrors::PageScale CodeErrors::scale_of(size_t page, const Output& output) const {
   const StoredCodes values = scores_.list().values(page);
   const int channels = static_cast<int>(values.channels());
   const int size = log_of(static_cast<uint64_t>(channels)) +
@@ -124,18 +117,16 @@ CodeErrors::PageScale CodeErrors::scale_of(size_t page, std::span<const int64_t>
                   .is_coded = values.has_residuals()};
   int64_t mean_squares = 0;
   int64_t products = 0;
-  int64_t squares = 0;
   for (uint32_t channel = 0; channel < values.channels(); ++channel) {
     const int64_t mean = values.mean(channel);
     mean_squares += mean * mean;
-    products += mean * output[channel];
-    squares += output[channel] * output[channel];
+    products += mean * output.values[channel];
   }
-  const int unit = std::max(power, values.mean_power() - kWidest);
+  const int unit = std::max(output.power, values.mean_power() - kWidest);
   const int above = std::max(values.mean_power() - unit, -kWidest);
   const Int128 distance = (Int128{mean_squares} << (2 * (kWidest + above))) -
                           (Int128{products} * (Int128{1} << (2 * kWidest + above + 1))) +
-                          (Int128{squares} << (2 * kWidest));
+                          (Int128{output.squares} << (2 * kWidest));
   scale.distance = log_of(std::max<Int128>(distance, 0)) - 32 * kWidest + 32 * unit;
   if (!scale.is_coded) return scale;
 
@@ -161,6 +152,14 @@ int CodeErrors::residual(size_t page, uint32_t token) const {
   return pages_[page].residual + 2 * (factor - values.top());
 }
 
+// What is left of it by planes; nothing if the value row was read.
+int CodeErrors::residual(size_t page, uint32_t token, int planes) const {
+  const int whole = residual(page, token);
+  if (whole <= kNothing || has_token(reads_.values.rows[page], token)) return kNothing;
+  const bool has_factor = scores_.list().values(page).factor(token).has_value();
+  return whole + (has_factor ? value_remainder(planes) : 0);
+}
+
 // q
 int CodeErrors::energy(size_t page, uint32_t token) const {
   return static_cast<int>((weights_.score(row_, page, token) >> 2) +
@@ -181,22 +180,18 @@ int CodeErrors::key(size_t page, uint32_t token, int planes) const {
 }
 
 int CodeErrors::value(size_t page, uint32_t token, int planes) const {
-  const int residual = this->residual(page, token);
-  if (residual <= kNothing || has_token(reads_.values.rows[page], token)) return kNothing;
+  const int left = residual(page, token, planes);
+  if (left <= kNothing) return kNothing;
   const std::optional<int> variance = scores_.variance(row_, page, token);
-  const bool has_factor = scores_.list().values(page).factor(token).has_value();
-  return energy(page, token) + (variance ? variance_effects(*variance).value : 0) + residual +
-         (has_factor ? value_remainder(planes) : 0);
+  return energy(page, token) + (variance ? variance_effects(*variance).value : 0) + left;
 }
 
 int CodeErrors::share(size_t page, uint32_t token, int planes) const {
-  const int residual = this->residual(page, token);
-  if (residual <= kNothing || has_token(reads_.values.rows[page], token)) return kNothing;
-  const bool has_factor = scores_.list().values(page).factor(token).has_value();
-  const int length = residual + (has_factor ? value_remainder(planes) : 0);
+  const int left = residual(page, token, planes);
+  if (left <= kNothing) return kNothing;
   return static_cast<int>((weights_.score(row_, page, token) >> 3) +
                           16 * scores_.octave(row_, page)) -
-         (goal_ >> 1) + (length >> 1);
+         (goal_ >> 1) + (left >> 1);
 }
 
 int CodeErrors::granule_key(size_t page, uint32_t granule) const {

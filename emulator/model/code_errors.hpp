@@ -67,8 +67,17 @@ class CodeErrors {
     bool is_coded;  // Whether a value has a residual.
   };
 
-  [[nodiscard]] PageScale scale_of(size_t page, std::span<const int64_t> output, int power) const;
+  // O as integers times 2^power.
+  struct Output {
+    std::vector<int64_t> values;
+    int power = 0;
+    int64_t squares = 0;
+  };
+  static Output output_of(const RowSoftmax& sums, int value_exponent);
+
+  [[nodiscard]] PageScale scale_of(size_t page, const Output& output) const;
   [[nodiscard]] int residual(size_t page, uint32_t token) const;
+  [[nodiscard]] int residual(size_t page, uint32_t token, int planes) const;
   [[nodiscard]] int energy(size_t page, uint32_t token) const;
   [[nodiscard]] int64_t measure() const;
 

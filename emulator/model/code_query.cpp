@@ -37,6 +37,8 @@ Gained divide_by_gain(int32_t element, int gain) {
 
 }  // namespace
 
+LogitScale code_scale(float scale) { return {scale, /*soft_cap=*/0.0f, /*key_exponent=*/0}; }
+
 CodeQuery::CodeQuery(const Query& query, std::span<const int8_t> gains, const LogitScale& scale)
     : factor_(std::abs(scale.factor())),
       power_(scale.power() + 261),

@@ -16,11 +16,18 @@
 
 namespace nearkv::model {
 
-/// Fraction bits of logits from codes.
+/// Fraction bits of logits from codes, and by how many they are fewer than those of 3.2.
 inline constexpr int kCodeLogitBits = 7;
+inline constexpr int kExactToCode = 16 - kCodeLogitBits;
+
+/// The least ν (12.4).
+inline constexpr int kLeastVariance = -160;
 
 /// δ (12.4): what planes add to ν; of no planes, for rows without a factor.
 inline constexpr std::array<int, NKV_KEY_CODE_PLANES + 1> kKeyVariances = {13, 0, -33, -61, -84};
+
+/// A command's scale for codes, whose exponents are their own.
+LogitScale code_scale(float scale);
 
 class CodeQuery {
  public:
@@ -42,7 +49,6 @@ class CodeQuery {
   [[nodiscard]] int variance(size_t row, const StoredCodes& keys, uint32_t token, int planes) const;
 
   static constexpr int64_t kLoud = int64_t{1} << 14;  // 128 octaves.
-  static constexpr int kLeastVariance = -160;
 
  private:
   // T of a row for one sign set: weights · 2^power.

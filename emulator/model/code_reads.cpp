@@ -31,9 +31,8 @@ TensorReads::TensorReads(const CodedList& list, uint32_t row_dim, uint8_t scanne
 }
 
 TokenMask TensorReads::tokens_of(uint32_t number) const {
-  const uint32_t size = granule();
-  const TokenMask first = size == NKV_PAGE_TOKENS ? ~TokenMask{0} : token_bit(size) - 1;
-  return first << (number * size);
+  const uint32_t size = granule();  // At most 32: rows have 16 channels or more.
+  return (token_bit(size) - 1) << (number * size);
 }
 
 CodeReads::CodeReads(const CodedList& list, uint32_t head_dim, uint32_t value_dim)

@@ -43,7 +43,7 @@ struct CodeReads {
   CodeReads(const CodedList& list, uint32_t head_dim, uint32_t value_dim);
 };
 
-/// What reading `next` costs who has read `now`, which holds less.
+/// What it costs to read `next` once `now`, which holds less, has been read.
 Traffic reading_costs(const CodedList& list, const CodeReads& now, const CodeReads& next);
 
 }  // namespace nearkv::model

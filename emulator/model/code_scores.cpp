@@ -9,7 +9,6 @@ namespace nearkv::model {
 namespace {
 
 constexpr int64_t kFractionMask = (int64_t{1} << kCodeLogitBits) - 1;
-constexpr int kExactToCode = 16 - kCodeLogitBits;
 constexpr int64_t kMostAbove = (int64_t{1} << 15) - 1;
 
 }  // namespace

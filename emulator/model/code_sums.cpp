@@ -10,7 +10,6 @@ namespace nearkv::model {
 
 namespace {
 
-constexpr int kCodeToExact = 16 - kCodeLogitBits;
 constexpr int kResidualDrop = 17;
 constexpr int kMeanBits = 18;
 constexpr int kTransposeBits = 15;
@@ -62,7 +61,7 @@ class CodedPageSums {
 
   [[nodiscard]] int64_t logit(uint32_t token) const {
     if (has_token(scores_.known(page_), token)) return scores_.exact(row_, page_, token);
-    return ((base() << kCodeLogitBits) + weights_.score(row_, page_, token)) * (1 << kCodeToExact);
+    return ((base() << kCodeLogitBits) + weights_.score(row_, page_, token)) * (1 << kExactToCode);
   }
 
   [[nodiscard]] std::vector<int32_t> value(uint32_t token) const {

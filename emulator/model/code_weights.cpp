@@ -12,7 +12,6 @@ namespace nearkv::model {
 
 namespace {
 
-constexpr int kLeastVariance = -160;
 constexpr int kMostVariance = 96;
 constexpr int kMostDistance = 160;
 constexpr int kVarianceUnit = 241;      // 2^14 / ln² 2, in sixteenths of octaves.

@@ -9,8 +9,6 @@
 
 namespace nearkv::model {
 
-LogitScale code_scale(float scale) { return {scale, /*soft_cap=*/0.0f, /*key_exponent=*/0}; }
-
 CodedAttention::CodedAttention(const AttendTask& task, CodedList list)
     : task_(task),
       list_(std::move(list)),

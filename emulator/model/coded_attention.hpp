@@ -36,7 +36,6 @@ class CodedAttention {
   /// What DENSE answers, with what has been read counted too.
   [[nodiscard]] AttendAnswer dense_answer() const;
 
-  [[nodiscard]] const AttendTask& task() const { return task_; }
   [[nodiscard]] const CodedList& list() const { return list_; }
   [[nodiscard]] const CodeReads& reads() const { return reads_; }
   [[nodiscard]] const CodeScores& scores() const { return scores_; }
@@ -56,9 +55,6 @@ class CodedAttention {
   CodeReads reads_;
   Traffic traffic_;
 };
-
-/// A command's scale for codes, whose exponents are their own.
-LogitScale code_scale(float scale);
 
 }  // namespace nearkv::model
 

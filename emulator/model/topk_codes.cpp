@@ -16,7 +16,6 @@ namespace {
 
 constexpr uint8_t kUsualSixteenths = 96;
 constexpr int64_t kLog2E = 185;  // 2^7 · log2 e, rounded up.
-constexpr int kExactToCode = 16 - kCodeLogitBits;
 
 class CodeSearch {
  public:
