@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <initializer_list>
 #include <new>
 #include <numbers>
 
 #include "attend/dense.hpp"
+#include "attend/fetch.hpp"
 #include "attend/rows_bf16.hpp"
 
 namespace nearkv {
@@ -44,21 +44,6 @@ SpanShape page_shape(std::size_t key_dim, std::size_t value_dim, std::size_t val
   shape.value_dim = value_dim;
   shape.value_stride = value_stride;
   return shape;
-}
-
-/// Asks for what of the page after this one is looked at before its rows: the header, and
-/// `arrays`, which lie there as they do here.
-void fetch_head(const PageView& page, const std::byte* next,
-                std::initializer_list<nkv_page_array> arrays) {
-  if (next == nullptr) return;
-  const auto fetch = [&](std::span<const std::byte> here) {
-    const std::byte* const from = next + (here.data() - page.start());
-    for (std::size_t offset = 0; offset < here.size(); offset += NKV_BURST_BYTES) {
-      __builtin_prefetch(from + offset, 0, 2);
-    }
-  };
-  fetch({page.start(), sizeof(nkv_page_header)});
-  for (const nkv_page_array array : arrays) fetch(page.bytes(array));
 }
 
 /// Where a page's rows of one tensor are to be read.
@@ -109,7 +94,9 @@ bool Bf16Pages::takes(const PageView& page) const {
 void Bf16Pages::attend(const PageView& page, std::uint64_t visible, const std::byte* next,
                        Bf16Tiles* tiles, SoftmaxState* state) const {
   if (visible == 0) return;
-  fetch_head(page, next, {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_V_EXPONENTS});
+  if (next != nullptr) {
+    fetch_head(page, next, {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_V_EXPONENTS});
+  }
   const bool has_values = page.header().v_form != NKV_ROW_FORM_NONE;
   const RowSource value_source = page.values();
   const Rows keys = plain_rows(page, page.keys(), next, tiles->keys());
@@ -133,7 +120,7 @@ bool Bf16Pages::score(const PageView& page, const std::byte* next, Bf16Tiles* ti
   shape.dtype = source.dtype;
   const ScoreSpan score_span = rows_.empty() ? nullptr : score_span_bf16(shape);
   if (score_span == nullptr) return false;
-  fetch_head(page, next, {NKV_PAGE_ARRAY_K_EXPONENTS});
+  if (next != nullptr) fetch_head(page, next, {NKV_PAGE_ARRAY_K_EXPONENTS});
   const Rows keys = plain_rows(page, source, next, tiles->keys());
   const Span span{keys.here, nullptr, 0, NKV_PAGE_TOKENS, 0};
   const Span span_after{keys.next, nullptr, 0, NKV_PAGE_TOKENS, 0};

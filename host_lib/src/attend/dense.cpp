@@ -8,6 +8,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
+#include "attend/fetch.hpp"
 #include "attend/rows-inl.h"
 #include "attend/tiles-inl.h"
 
@@ -18,27 +19,15 @@ namespace HWY_NAMESPACE {
 constexpr std::size_t kTokens = NKV_PAGE_TOKENS;
 static_assert(kScoreStride == kTokens);
 
-/// Asks for bytes of the next page that lie where `here` lies in this one.
-HWY_INLINE void fetch(const std::byte* next, std::span<const std::byte> here,
-                      const std::byte* page) {
-  const std::byte* const from = next + (here.data() - page);
-  for (std::size_t offset = 0; offset < here.size(); offset += NKV_BURST_BYTES) {
-    __builtin_prefetch(from + offset, 0, 2);
-  }
-}
-
 /// Asks for one tile's share of a tensor of the next page, so that it arrives while this one is
 /// computed on; for what is looked at before the rows, with the first tile.
 HWY_INLINE void fetch_ahead(const std::byte* next, const PageView& page, nkv_page_array exponents,
                             nkv_page_array rows, std::size_t tile) {
   if (next == nullptr) return;
-  if (tile == 0) {
-    fetch(next, {page.start(), sizeof(nkv_page_header)}, page.start());
-    fetch(next, page.bytes(exponents), page.start());
-  }
+  if (tile == 0) fetch_head(page, next, {exponents});
   const std::span<const std::byte> array = page.bytes(rows);
   const std::size_t share = array.size() / (kTokens / kTileTokens);
-  fetch(next, array.subspan(tile * share, share), page.start());
+  fetch_alike(page, next, array.subspan(tile * share, share));
 }
 
 void score_page_target(const DenseQuery& query, const PageView& page, const std::byte* next,

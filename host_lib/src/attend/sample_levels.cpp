@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "attend/grain.hpp"
+#include "mix.hpp"
 
 namespace nearkv {
 namespace {
@@ -15,12 +16,6 @@ constexpr int kFirstLimit = 64;
 constexpr int kMostHalvings = 16;
 constexpr std::uint32_t kGroups = 7;
 constexpr std::uint32_t kGoldenRatio = 0x9E3779B9;
-
-constexpr std::uint32_t mix(std::uint32_t value) {
-  value = (value ^ value >> 16) * 0x21F0AAADU;
-  value = (value ^ value >> 15) * 0x735A2D97U;
-  return value ^ value >> 15;
-}
 
 constexpr std::uint32_t round_key(std::uint32_t seed, std::uint32_t round) {
   return mix(mix(seed + kGoldenRatio) + round);

@@ -2,14 +2,10 @@
 
 #include <algorithm>
 
+#include "mix.hpp"
+
 namespace nearkv {
 namespace {
-
-constexpr std::uint32_t mix(std::uint32_t value) {
-  value = (value ^ (value >> 16)) * 0x21F0AAADU;
-  value = (value ^ (value >> 15)) * 0x735A2D97U;
-  return value ^ (value >> 15);
-}
 
 using Signs = std::array<std::array<std::int16_t, NKV_MAX_HEAD_DIM>, NKV_SIGN_SETS>;
 
