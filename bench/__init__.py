@@ -47,7 +47,7 @@ class Context:
     long: bool = False  # it may take hours
     tiny: bool = False  # sizes at which it only shows that it runs, for tests
     traces: Path | None = None  # a folder of request traces
-    model: Path | None = None  # a folder with a checkpoint, in place of the shipped model
+    model: Path | None = None  # a folder with a checkpoint, in place of a bench's own models
     install_peers: bool = False  # what it compares with may be installed
     _start_s: float = field(default_factory=time.monotonic)
 

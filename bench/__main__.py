@@ -124,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--model",
         type=Path,
         metavar="DIR",
-        help="checkpoint in Hugging Face's layout, for quality (default: the shipped model)",
+        help="checkpoint in Hugging Face's layout, for quality (default: SmolLM2 and Gemma 3)",
     )
     parser.add_argument(
         "--peers",

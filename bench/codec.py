@@ -48,7 +48,7 @@ def run(context: Context) -> Iterator[Result]:
     """Yields the size of each form and codec as a share of bf16, and its speed beside a copy."""
     context.progress("reading a document with the shipped model")
     sets = {
-        "document": captured("document", groups=1),
+        "document": captured(groups=1),
         "synthetic": (synthetic(16384, 1, groups=1),),
     }
     for data, kv_sets in sets.items():
@@ -62,7 +62,7 @@ def run(context: Context) -> Iterator[Result]:
 
 
 def _attendable(data: str, sets: Sequence[KvSet], uri: str) -> Iterator[Result]:
-    """Whole pages as they are attended to, headers and search planes included."""
+    """Whole pages as they are attended to, headers included."""
     for form in (RowForm.DELTA4, RowForm.RAW):
         page_bytes = source_bytes = 0
         for kv in sets:

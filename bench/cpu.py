@@ -1,25 +1,24 @@
 """Measures attention, search and append on the cores, beside torch, faiss and plain scans."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import faiss
-import numpy
 import torch
 import torch.nn.functional as functional
 
-from bench import Context
-from bench.bounded import measure_bounded
+from bench import Context, each_part
+from bench.by_codes import measure_by_codes
 from bench.data import KvSet, device_uri, pool_of
 from bench.data.synthetic import synthetic
 from bench.footprint import measure_footprint
+from bench.near_calls import AttendCall, Search
 from bench.timing import interleave
-from nearkv.core import AttendMode, Pool, RowForm, Select
+from nearkv.core import AttendMode, RowForm, Select
 from nearkv.doctor import cpu_count
 from nearkv.results import Goal, Result, Samples
 
 _GROUPS = (4, 8)
 _TOP_K = 256
-_TAIL_K = 64
 _STREAM_BYTES = 1 << 29  # well past any last-level cache
 
 
@@ -27,6 +26,10 @@ def run(context: Context) -> Iterator[Result]:
     """Yields rates and bandwidths, each beside its peer, with all cores on both sides."""
     torch.set_num_threads(cpu_count())
     faiss.omp_set_num_threads(cpu_count())
+    yield from each_part([_by_rows(context), measure_by_codes(context), _memory(context)])
+
+
+def _by_rows(context: Context) -> Iterator[Result]:
     bench = _CpuBench(context)
     for tokens in (32768, 131072, 1048576) if context.long else (32768, 131072):
         for rows in _GROUPS:
@@ -38,8 +41,9 @@ def run(context: Context) -> Iterator[Result]:
                 yield from bench.search(kv)
     context.progress("append")
     yield from bench.append(synthetic(65536, 4, groups=1))
-    context.progress("attention to a given error")
-    yield from measure_bounded(context)
+
+
+def _memory(context: Context) -> Iterator[Result]:
     context.progress("resident memory")
     yield measure_footprint(context.device)
 
@@ -53,29 +57,28 @@ class _CpuBench:
         self._stream = torch.ones(_STREAM_BYTES // 8, dtype=torch.int64)
 
     def attention(self, kv: KvSet) -> Iterator[Result]:
-        """Dense attention beside a plain read and torch; with tail beside dense."""
+        """Dense attention beside a plain read and torch."""
         pool = pool_of(kv, self._uri)
         always = device_uri(self._uri, "1GiB", verify="always")
         queries = kv.queries[:1]
         keys, values = kv.keys[None, None], kv.values[None, None]
-        dense = _Attend(pool, kv, mode=AttendMode.DENSE)
+        dense = AttendCall(pool, kv, mode=AttendMode.DENSE)
         checked = (
-            [_Attend(pool_of(kv, always), kv, mode=AttendMode.DENSE)] if self._can_compare else []
+            [AttendCall(pool_of(kv, always), kv, mode=AttendMode.DENSE)]
+            if self._can_compare
+            else []
         )
-        tail = _Attend(pool, kv, mode=AttendMode.TAIL, top_k=_TAIL_K)
-        stream, own, folded, with_tail, *with_checks = interleave(
+        stream, own, folded, *with_checks = interleave(
             [
                 self._stream.sum,
                 dense,
                 # The query heads of a KV head as the query length: torch's fastest form.
                 lambda: functional.scaled_dot_product_attention(queries[None], keys, values),
-                tail,
                 *checked,
             ],
             repeat=self._repeat,
         )
         suffix = f"{kv.tokens // 1024}k_g{kv.queries.shape[1]}"
-        error = _relative_error(tail().output, dense().output)
         bandwidths = [("dense", own, 0.85)]
         goal = 0.7 if kv.queries.shape[1] <= 4 else 0.6
         bandwidths += [("dense_verify_always", samples, goal) for samples in with_checks]
@@ -95,64 +98,24 @@ class _CpuBench:
             beside=folded,
             goal=Goal(">=", 6, of="ratio"),
         )
-        yield self._rate(
-            f"cpu/tail{_TAIL_K}_{suffix}",
-            with_tail,
-            peer="dense",
-            beside=own,
-            goal=Goal(">=", 3, of="ratio") if kv.tokens == 131072 else None,
-            extra={
-                "relative_error": error,
-                "near_bytes": tail.near_bytes(),
-                "dense_near_bytes": dense.near_bytes(),
-            },
-        )
 
     def search(self, kv: KvSet) -> Iterator[Result]:
-        """Top-k, exact and by planes, beside faiss and the full scan of plain bf16 rows."""
-        pool = pool_of(kv, self._uri)
+        """The exact top-k of plain bf16 rows beside faiss."""
         plain = pool_of(kv, self._uri, k_form=RowForm.RAW, v_form=RowForm.RAW)
         index = faiss.IndexFlatIP(kv.keys.shape[1])
         index.add(kv.keys.float().numpy())
         wanted = kv.queries[0].float().numpy()
-        full = _Search(plain, kv, mode=Select.FULL)
-        search = _Search(pool, kv, mode=Select.STATISTICAL)
-        recall = _recall(search().ids, full().ids)
-        faiss_time, full_time, own = interleave(
-            [lambda: index.search(wanted, _TOP_K), full, search], repeat=self._repeat
+        full = Search(plain, kv, _TOP_K, mode=Select.FULL)
+        faiss_time, full_time = interleave(
+            [lambda: index.search(wanted, _TOP_K), full], repeat=self._repeat
         )
-        suffix = f"top{_TOP_K}_{kv.tokens // 1024}k_g{kv.queries.shape[1]}"
         yield self._rate(
-            f"cpu/full_{suffix}/faiss",
+            f"cpu/full_top{_TOP_K}_{kv.tokens // 1024}k_g{kv.queries.shape[1]}/faiss",
             full_time,
             peer="faiss IndexFlatIP",
             beside=faiss_time,
             goal=Goal(">=", 5, of="ratio"),
             extra={"near_bytes": full.near_bytes()},
-        )
-        byte_ratio = full.near_bytes() / search.near_bytes()
-        extra = {"recall": recall, "near_bytes": search.near_bytes()}
-        yield self._rate(
-            f"cpu/statistical_{suffix}/faiss",
-            own,
-            peer="faiss IndexFlatIP",
-            beside=faiss_time,
-            extra=extra,
-        )
-        yield self._rate(
-            f"cpu/statistical_{suffix}/full_scan",
-            own,
-            peer="full scan of bf16 rows",
-            beside=full_time,
-            extra=extra | {"peer_near_bytes": full.near_bytes()},
-        )
-        yield Result(
-            name=f"cpu/statistical_{suffix}/byte_ratio_reached",
-            value=full_time.median / own.median / byte_ratio,
-            unit="of the byte ratio",
-            goal=Goal(">=", 0.8),
-            device=self._uri,
-            extra={"byte_ratio": byte_ratio, "time_ratio": full_time.median / own.median},
         )
 
     def append(self, kv: KvSet) -> Iterator[Result]:
@@ -190,52 +153,3 @@ class _CpuBench:
 
     def _result(self, name: str, samples: Samples, unit: str, **fields: object) -> Result:
         return Result.of_samples(name, samples, unit, device=self._uri, **fields)
-
-
-class _Attend:
-    """One ATTEND to the first queries of a set."""
-
-    def __init__(self, pool: Pool, kv: KvSet, **options: int) -> None:
-        self._pool, self._kv, self._options = pool, kv, options
-
-    def __call__(self) -> "_Attend":
-        self.output, self.lse = self._pool.attend(
-            1, 0, self._kv.queries[:1], scale=self._kv.scale, **self._options
-        )
-        return self
-
-    def near_bytes(self) -> int:
-        """Bytes that one call reads near the data."""
-        return _near_bytes(self._pool, self)
-
-
-class _Search:
-    """One TOPK for the first queries of a set."""
-
-    def __init__(self, pool: Pool, kv: KvSet, **options: int) -> None:
-        self._pool, self._kv, self._options = pool, kv, options
-
-    def __call__(self) -> "_Search":
-        self.ids, _, _ = self._pool.top_k(
-            1, 0, 0, self._kv.queries[0], _TOP_K, scale=self._kv.scale, **self._options
-        )
-        return self
-
-    def near_bytes(self) -> int:
-        """Bytes that one call reads near the data."""
-        return _near_bytes(self._pool, self)
-
-
-def _near_bytes(pool: Pool, call: Callable[[], object]) -> int:
-    pool.reset_stats()
-    call()
-    return pool.stats().near_bytes
-
-
-def _relative_error(output: numpy.ndarray, exact: numpy.ndarray) -> float:
-    return float(numpy.linalg.norm(output - exact) / numpy.linalg.norm(exact))
-
-
-def _recall(ids: numpy.ndarray, exact: numpy.ndarray) -> float:
-    found = [len(set(row) & set(true)) for row, true in zip(ids, exact, strict=True)]
-    return sum(found) / exact.size

@@ -30,16 +30,17 @@ def measure_footprint(uri: str) -> Result:
 
 def _work(uri: str) -> dict[str, int]:
     """Fills a pool and uses it; the pool's memory counts whole, touched or not."""
-    from bench.data import pool_of
+    from bench.data import coded_pool_of
     from bench.data.synthetic import synthetic
-    from nearkv.core import AttendMode, Device
+    from nearkv.core import AttendMode, Device, Select
 
-    kv = synthetic(131072, 8, groups=1)
+    kv = synthetic(131072, 8, groups=2)
     before_bytes = _resident_bytes()
-    pool = pool_of(kv, uri)
+    pool = coded_pool_of(kv, uri)
     for mode in AttendMode:
         pool.attend(1, 0, kv.queries[:1], scale=kv.scale, mode=mode)
-    pool.top_k(1, 0, 0, kv.queries[0], 256, scale=kv.scale)
+    for select in (Select.FULL, Select.STATISTICAL):
+        pool.top_k(1, 0, 0, kv.queries[0], 256, scale=kv.scale, mode=select)
     after_bytes = _resident_bytes()
     usage = pool.usage()
     untouched_bytes = _POOL_MIB * 2**20 - usage.page_bytes

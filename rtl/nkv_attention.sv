@@ -159,12 +159,12 @@ module nkv_attention
 
   // ---- Where bursts of arrays go: those of key rows that are values too, to both users at once ----
   wire is_array = beat_valid_i && beat_i.tag.sink == SinkArray;
-  wire is_key_exponents = beat_i.tag.array == 4'(PageArrayKExponents);
-  wire is_key_rows = beat_i.tag.array == 4'(PageArrayKRows);
+  wire is_key_exponents = 32'(beat_i.tag.array) == PageArrayKExponents;
+  wire is_key_rows = 32'(beat_i.tag.array) == PageArrayKRows;
   wire for_values = !is_topk &&
-      (beat_i.tag.array inside {4'(PageArrayVExponents), 4'(PageArrayVRows)} ||
+      (32'(beat_i.tag.array) inside {PageArrayVExponents, PageArrayVRows} ||
        ((is_key_exponents || is_key_rows) && beat_i.tag.keys_too));
-  wire is_scales = is_topk && beat_i.tag.array == 4'(PageArrayKeyScales);
+  wire is_scales = is_topk && 32'(beat_i.tag.array) == PageArrayKeyScales;
   logic rows_ready, exponents_ready, values_ready, scales_ready;
   wire  key_side_ready = is_key_rows ? rows_ready : !is_key_exponents || exponents_ready;
   wire  value_side_ready = !for_values || values_ready;

@@ -88,13 +88,16 @@ package nkv_pkg;
     SinkIds      // Token ids of GATHER.
   } sink_e;
 
+  // PageArray*.
+  typedef logic [$clog2(PageArrayCount)-1:0] page_array_t;
+
   // What travels with a read and comes back with each of its bursts.
   typedef struct packed {
     logic [6:0]                   last_bytes;  // Bytes that count of the last burst, 1 to 64.
     logic [PageIndexBits-1:0]     page;        // Of the list on chip.
     logic                         keys_too;    // Key rows that are the page's values, too.
     logic                         whole;       // A whole array, which has a checksum.
-    logic [3:0]                   array;       // PageArray*.
+    page_array_t                  array;
     sink_e                        sink;
   } read_tag_t;
 

@@ -1,4 +1,4 @@
-"""Keys, values and queries of the shipped model while it reads a text."""
+"""Keys, values and queries of the shipped model while it reads the shipped document."""
 
 from functools import cache
 from pathlib import Path
@@ -8,21 +8,17 @@ from transformers import AttentionInterface, AutoModelForCausalLM, AutoTokenizer
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from bench.data import KvSet
-from nearkv.core import PAGE_TOKENS
 
 _MODELS = Path(__file__).resolve().parents[2] / "engine_integration" / "models"
 _MODEL = _MODELS / "recall_3m"
 _DOCUMENT = _MODELS / "documents" / "postgresql-high-availability.txt"
-_REPEATED_BYTES = 1500  # what the text "repeated" repeats, over and over
 
 
 @cache
-def captured(text: str = "document", tokens: int = 8192, groups: int = 64) -> tuple[KvSet, ...]:
-    """One set per layer and KV head, from the first `tokens` tokens of a text.
+def captured(tokens: int = 8192, groups: int = 64) -> tuple[KvSet, ...]:
+    """One set per layer and KV head, from the first `tokens` tokens of the document.
 
-    text: "document" is the shipped document; "repeated" is its first page over and over, which
-    makes the errors of neighbouring pages alike. Queries are those of `groups` positions evenly
-    spread over the second half, each with the whole pages before it.
+    Queries are those of `groups` positions evenly spread over the second half.
     """
     queries: list[torch.Tensor] = []
 
@@ -36,33 +32,27 @@ def captured(text: str = "document", tokens: int = 8192, groups: int = 64) -> tu
     )
     kv = DynamicCache()
     with torch.inference_mode():
-        model(_tokens_of(text, tokens), past_key_values=kv, logits_to_keep=1)
+        model(_first_tokens(tokens), past_key_values=kv, logits_to_keep=1)
     positions = torch.linspace(tokens // 2, tokens - 1, groups).long().unique()
-    limits = tuple(int(position) // PAGE_TOKENS * PAGE_TOKENS for position in positions)
     sets = []
     for layer, (cached, query) in enumerate(zip(kv.layers, queries, strict=True)):
         heads = cached.keys.shape[1]
         grouped = query[:, positions].unflatten(0, (heads, -1)).transpose(1, 2)
         sets += [
             KvSet(
-                f"{text}_{tokens}/layer{layer}_head{head}",
+                f"document_{tokens}/layer{layer}_head{head}",
                 cached.keys[0, head].contiguous(),
                 cached.values[0, head].contiguous(),
                 grouped[head].contiguous(),
-                limits,
             )
             for head in range(heads)
         ]
     return tuple(sets)
 
 
-def _tokens_of(text: str, tokens: int) -> torch.Tensor:
+def _first_tokens(tokens: int) -> torch.Tensor:
     written = _DOCUMENT.read_text(encoding="utf-8")
-    if text == "repeated":
-        written = written[:_REPEATED_BYTES] * (1 + 8 * tokens // _REPEATED_BYTES)
-    elif text != "document":
-        raise ValueError(f"no text {text!r}: document, repeated")
     ids = AutoTokenizer.from_pretrained(_MODEL)(written, return_tensors="pt").input_ids
     if ids.shape[1] < tokens:
-        raise ValueError(f"the text has {ids.shape[1]} tokens, not {tokens}")
+        raise ValueError(f"the document has {ids.shape[1]} tokens, not {tokens}")
     return ids[:, :tokens]

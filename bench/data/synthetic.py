@@ -40,7 +40,7 @@ def synthetic(tokens: int, rows: int, *, dim: int = 128, groups: int = 4, seed: 
             spread = 2.9 + 1.8 * torch.rand((), generator=generator)
             logits = keys[:: max(1, tokens // 4096)].float() @ raw * dim**-0.5
             queries[group, row] = raw * spread / logits.std()
-    return KvSet(f"synthetic_{tokens}", keys, values, queries.bfloat16(), (tokens,) * groups)
+    return KvSet(f"synthetic_{tokens}", keys, values, queries.bfloat16())
 
 
 def _topic_walk(tokens: int, generator: torch.Generator) -> torch.Tensor:

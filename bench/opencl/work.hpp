@@ -1,4 +1,4 @@
-// Data on an OpenCL device, and a pass of every kernel over it.
+// Data on an OpenCL device, and a pass over it of the kernels that are measured.
 #pragma once
 
 #include <cstddef>
@@ -30,16 +30,13 @@ class Work {
   }
 
   void score();
-  void scan_and_select();
   void quantise();
 
   opencl::Runtime& runtime_;
   std::size_t tokens_;
   std::size_t pages_;
   std::map<std::string, std::size_t> bytes_;
-  cl::Buffer rows_, page_of_row_, query_, scores_;
-  cl::Buffer steps_, places_, visible_, weights_, sums_, radii_, midpoints_;
-  cl::Buffer bins_, thresholds_, chosen_, taus_;
+  cl::Buffer rows_, query_, scores_;
   cl::Buffer blocks_, is_good_;
 };
 

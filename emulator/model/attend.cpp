@@ -24,10 +24,6 @@ Verdict check_fields(const nkv_attend_command& command) {
   Verdict verdict;
   verdict.status = nkv_check_attend_command(&command, &verdict.detail);
   if (!verdict.ok()) return verdict;
-  const bool keeps_midpoints = command.mode != NKV_ATTEND_MODE_DENSE;
-  if (keeps_midpoints && !fits_midpoints(command)) {
-    return bad_field(offsetof(nkv_attend_command, tokens));
-  }
   if (!is_usable_scale(command.scale)) return bad_field(offsetof(nkv_attend_command, scale));
   if (!std::isfinite(command.soft_cap) || command.soft_cap < 0.0f) {
     return bad_field(offsetof(nkv_attend_command, soft_cap));
@@ -81,46 +77,33 @@ void store_result(const Domain& domain, const nkv_attend_command& command,
   domain.window.store<float>(command.result + places.bound, bound);
 }
 
-bool may_use_codes(const nkv_attend_command& command) {
-  return command.mode != NKV_ATTEND_MODE_DENSE && command.soft_cap == 0.0f;
-}
-
 }  // namespace
 
 AttendAnswer attend_by_mode(const AttendTask& task) {
   const nkv_attend_command& command = task.command;
+  if (command.mode == NKV_ATTEND_MODE_DENSE) return attend_dense(task);
   std::optional<CodedList> list;
-  if (may_use_codes(command)) {
+  if (task.scale.cap() == 0) {
     const Verdict verdict =
         CodedList::open(task.domain, task.input, command.head_dim, command.value_dim, &list);
     if (!verdict.ok()) return {.verdict = verdict};
   }
-  if (list) {
-    return command.mode == NKV_ATTEND_MODE_TAIL ? attend_tail_by_codes(task, std::move(*list))
-                                                : attend_bounded_by_codes(task, std::move(*list));
-  }
-  switch (task.command.mode) {
-    case NKV_ATTEND_MODE_TAIL:
-      return attend_tail(task);
-    case NKV_ATTEND_MODE_BOUNDED:
-      return attend_bounded(task);
-    default:
-      return attend_dense(task);
-  }
+  return list ? attend_by_codes(task, std::move(*list)) : fall_back_to_dense(task, {});
+}
+
+AttendAnswer fall_back_to_dense(const AttendTask& task, const Traffic& spent) {
+  AttendAnswer dense = attend_dense(task);
+  dense.traffic.stream += spent.stream;
+  dense.traffic.refine += spent.refine;
+  dense.traffic.exact += spent.exact;
+  dense.traffic.value += spent.value;
+  dense.flags |= NKV_COMPLETION_FLAG_DENSE_FALLBACK;
+  return dense;
 }
 
 AttendRow finish_row(const AttendTask& task, const RowSoftmax& softmax) {
   return {.output = softmax.output(task.input.exponents.value),
           .log_sum_exp = softmax.log_sum_exp(task.base2())};
-}
-
-Verdict open_attend_pages(const AttendTask& task, bool whole_header,
-                          std::vector<nkv_page_array> streamed, ListedPages* pages) {
-  const PageDemand demand{.head_dim = task.command.head_dim,
-                          .value_dim = task.command.value_dim,
-                          .whole_header = whole_header,
-                          .streamed = std::move(streamed)};
-  return ListedPages::open(task.domain, task.input.entries, task.input.visibility, demand, pages);
 }
 
 Outcome attend(const Domain& domain, const nkv_attend_command& command) {

@@ -46,13 +46,10 @@ struct AttendAnswer {
 /// Section 4.
 AttendAnswer attend_dense(const AttendTask& task);
 
-/// Section 7.
-AttendAnswer attend_tail(const AttendTask& task);
+/// DENSE's answer to another mode, flagged as such, after `spent` was read in vain.
+AttendAnswer fall_back_to_dense(const AttendTask& task, const Traffic& spent);
 
-/// Section 8.
-AttendAnswer attend_bounded(const AttendTask& task);
-
-/// Whichever of these the command names.
+/// What the command's mode asks for.
 AttendAnswer attend_by_mode(const AttendTask& task);
 
 /// The command, answered `way`'s way: it gives what attend_by_mode() gives.
@@ -64,11 +61,6 @@ Verdict open_dense_pages(const AttendTask& task, ListedPages* pages);
 
 /// A row's result from its running softmax (4.1).
 AttendRow finish_row(const AttendTask& task, const RowSoftmax& softmax);
-
-/// The pages of a task's list that have a visible token, `streamed` verified. A scan reads the
-/// first half of headers only.
-Verdict open_attend_pages(const AttendTask& task, bool whole_header,
-                          std::vector<nkv_page_array> streamed, ListedPages* pages);
 
 }  // namespace nearkv::model
 

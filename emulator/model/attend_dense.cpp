@@ -43,10 +43,11 @@ void add_page(const AttendTask& task, const PageRows& rows, size_t query_row, Ro
 }  // namespace
 
 Verdict open_dense_pages(const AttendTask& task, ListedPages* pages) {
-  return open_attend_pages(task, true,
-                           {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS,
-                            NKV_PAGE_ARRAY_V_EXPONENTS, NKV_PAGE_ARRAY_V_ROWS},
-                           pages);
+  const PageDemand demand{.head_dim = task.command.head_dim,
+                          .value_dim = task.command.value_dim,
+                          .streamed = {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS,
+                                       NKV_PAGE_ARRAY_V_EXPONENTS, NKV_PAGE_ARRAY_V_ROWS}};
+  return ListedPages::open(task.domain, task.input.entries, task.input.visibility, demand, pages);
 }
 
 AttendAnswer attend_dense(const AttendTask& task) {

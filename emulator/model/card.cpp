@@ -65,9 +65,10 @@ uint64_t* stored_register(QueueRegisters& registers, uint32_t base_offset) {
 
 }  // namespace
 
-Card::Card(std::unique_ptr<DeviceMemory> memory, Executor executor)
+Card::Card(std::unique_ptr<DeviceMemory> memory, Executor executor, uint64_t features)
     : memory_(std::move(memory)),
       executor_(std::move(executor)),
+      features_(features),
       queues_(NKV_MAX_QUEUES, Queue(memory_->bytes(), executor_)) {}
 
 uint64_t Card::read_csr(uint32_t offset) {
@@ -83,7 +84,7 @@ uint64_t Card::read_csr(uint32_t offset) {
     case NKV_REG_ABI:
       return kAbi;
     case NKV_REG_FEATURES:
-      return kFeatures;
+      return features_;
     case NKV_REG_MEMORY_BYTES:
       return memory_->bytes().size();
     case NKV_REG_LIMITS:

@@ -22,7 +22,9 @@ using emulator::DeviceMemory;
 /// completion ring, or the enabling of a queue. wait() may run in another thread.
 class Card {
  public:
-  explicit Card(std::unique_ptr<DeviceMemory> memory, Executor executor = execute);
+  /// `features`: what the register says that the executor offers.
+  explicit Card(std::unique_ptr<DeviceMemory> memory, Executor executor = execute,
+                uint64_t features = kFeatures);
   Card(const Card&) = delete;
   Card& operator=(const Card&) = delete;
 
@@ -43,6 +45,7 @@ class Card {
 
   std::unique_ptr<DeviceMemory> memory_;
   Executor executor_;
+  uint64_t features_;
   std::vector<Queue> queues_;
   std::mutex wait_mutex_;
   std::condition_variable posted_;

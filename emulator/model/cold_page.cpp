@@ -35,7 +35,7 @@ struct ColdLayout {
     scales = burst_aligned(end);
     if (has_scales(header)) end = scales + NKV_PAGE_TOKENS * sizeof(float);
     gains = burst_aligned(end);
-    if (has_codes(header)) end = gains + header.head_dim + 1;
+    if (has_codes(header)) end = gains + header.head_dim;
   }
 };
 
@@ -73,8 +73,6 @@ uint8_t unpack(const Page& page, BlockCoder& coder, PageRows* rows) {
   if (has_codes(header)) {
     rows->gains.resize(header.head_dim);
     std::memcpy(rows->gains.data(), bytes.data() + layout.gains, rows->gains.size());
-    rows->sign_set = static_cast<uint8_t>(bytes[layout.gains + header.head_dim]);
-    if (rows->sign_set >= NKV_SIGN_SETS) return NKV_STATUS_CORRUPT;
   }
   return status;
 }
@@ -83,9 +81,8 @@ nkv_page_header cold_header(const nkv_page_header& source, uint16_t generation, 
   nkv_page_header header = source;
   header.generation = generation;
   header.codec = codec;
-  nkv_code_head unused{};
   for (int i = 0; i < NKV_PAGE_ARRAY_COUNT; ++i) {
-    stored_checksum(header, unused, static_cast<nkv_page_array>(i)) = 0;
+    stored_checksum(header, static_cast<nkv_page_array>(i)) = 0;
   }
   return header;
 }
@@ -114,10 +111,7 @@ uint8_t build_cold(const nkv_page_header& source, uint16_t generation, uint8_t c
   put(kFirstBlock, keys);
   put(layout.values, values);
   put(layout.scales, std::as_bytes(std::span(rows.key_scales)));
-  if (has_codes(header)) {
-    put(layout.gains, std::as_bytes(std::span(rows.gains)));
-    bytes[layout.gains + header.head_dim] = std::byte{rows.sign_set};
-  }
+  put(layout.gains, std::as_bytes(std::span(rows.gains)));
   header.crc_v_exceptions = crc32c(std::span(bytes).subspan(kPayload, header.payload_bytes));
   seal(header);
   put(0, std::as_bytes(std::span(&header, 1)));
@@ -128,13 +122,14 @@ uint8_t build_cold(const nkv_page_header& source, uint16_t generation, uint8_t c
 }  // namespace
 
 uint8_t rows_of(const Page& page, BlockCoder& coder, PageRows* rows) {
+  if (has_codes(page.header()) && page.header().sign_set >= NKV_SIGN_SETS) {
+    return NKV_STATUS_BAD_PAGE;
+  }
   if (page.header().codec != NKV_CODEC_NONE) return unpack(page, coder, rows);
   if (page.has_codes()) {
-    if (page.code_head().sign_set >= NKV_SIGN_SETS) return NKV_STATUS_BAD_PAGE;
     const auto gains = page.array(NKV_PAGE_ARRAY_K_GAINS);
     rows->gains.resize(gains.size());
     std::memcpy(rows->gains.data(), gains.data(), gains.size());
-    rows->sign_set = page.code_head().sign_set;
   }
   for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
     const auto key = source_key_row(page, token);
@@ -159,7 +154,7 @@ uint8_t build_in_codec(const nkv_page_header& source, uint16_t generation, uint8
                                .values = rows.values,
                                .key_scales = rows.key_scales,
                                .gains = rows.gains,
-                               .sign_set = rows.sign_set};
+                               .sign_set = source.sign_set};
   auto built = build_page(identity, source_rows);
   if (!built) {
     identity.k_form = NKV_ROW_FORM_RAW;

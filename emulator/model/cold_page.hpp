@@ -19,11 +19,10 @@ struct PageRows {
   std::vector<std::byte> values;  ///< Empty with v_form NONE.
   std::vector<float> key_scales;  ///< Empty without KEY_SCALES.
   std::vector<int8_t> gains;      ///< Empty without CODES.
-  uint8_t sign_set = 0;
 };
 
 /// The rows of a page of any codec that is intact. CORRUPT if its payload is not what the header
-/// says.
+/// says, BAD_PAGE if its sign set is none.
 uint8_t rows_of(const Page& page, BlockCoder& coder, PageRows* rows);
 
 /// Builds a page with the identity and row forms of `source`, under `generation`. BAD_PAGE if the

@@ -59,6 +59,7 @@ class Window {
 struct Domain {
   Window window;
   uint16_t tenant;
+  uint8_t page_flags = NKV_PAGE_FLAG_ALL;  ///< Those that the device knows: others are BAD_PAGE.
 };
 
 /// Rounds up to whole bursts, where arrays and result parts begin.

@@ -1,4 +1,4 @@
-// The hash of samples (section 8) and sign sets (section 11.1).
+// The hash of sign sets (sections 5.1 and 11.1).
 #ifndef NEARKV_MODEL_MIX_HPP_
 #define NEARKV_MODEL_MIX_HPP_
 

@@ -43,7 +43,8 @@ constexpr TopBits top_bits(uint64_t magnitude, int bits) {
 
 /// value · 2^n, floor where n < 0, saturated to ±limit.
 constexpr int64_t scale_saturating(Int128 value, int n, int64_t limit) {
-  const bool overflows = n > 0 && value != 0 && (n > 63 || value > limit || value < -limit);
+  if (value == 0) return 0;
+  const bool overflows = n > 0 && (n > 63 || value > limit || value < -limit);
   if (overflows) return value < 0 ? -limit : limit;
   const Int128 scaled = n > 0 ? value * (Int128{1} << n) : floor_shift(value, -n);
   return static_cast<int64_t>(std::clamp<Int128>(scaled, -limit, limit));
@@ -61,7 +62,7 @@ int32_t query_integer(const Number& element, int top);
 /// Section 1.2: k̄ of an element in a list whose largest key exponent is `top`.
 int32_t key_integer(const Number& element, int top);
 
-/// Section 1.3: v̄ of an element in a list (or, in 2.3, a page) whose largest value exponent is
+/// Section 1.3: v̄ of an element in a list whose largest value exponent is
 /// `top`.
 int32_t value_integer(const Number& element, int top);
 

@@ -25,23 +25,19 @@ uint32_t cold_checksum(const nkv_page_header& header) {
   return crc32c(bytes_of(header).subspan(kHotBytes, kColdCovered));
 }
 
-std::span<const std::byte> bytes_of(const nkv_code_head& head) {
-  return std::as_bytes(std::span(&head, 1));
-}
-
 bool is_channel_count(uint32_t dim, uint32_t least) {
   return dim >= least && dim <= NKV_MAX_HEAD_DIM && dim % 16 == 0;
 }
 
-bool has_known_fields(const nkv_page_header& header) {
+bool has_known_fields(const nkv_page_header& header, uint8_t known_flags) {
   return header.magic == NKV_PAGE_MAGIC && header.version == NKV_PAGE_VERSION &&
          header.tokens == NKV_PAGE_TOKENS && header.codec <= NKV_CODEC_FP8 &&
-         (header.flags & ~NKV_PAGE_FLAG_ALL) == 0 && is_possible(shape_of(header)) &&
+         (header.flags & ~known_flags) == 0 && is_possible(shape_of(header)) &&
          header.k_exceptions <= NKV_EXCEPTIONS && header.v_exceptions <= NKV_EXCEPTIONS;
 }
 
 bool is_reserved_zero(const nkv_page_header& header) {
-  return header.reserved[0] == 0 && header.reserved[1] == 0;
+  return header.reserved == 0 && header.reserved2 == 0 && header.reserved3 == 0;
 }
 
 uint64_t total_bytes(const nkv_page_header& header, const nkv_page_layout& layout) {
@@ -92,24 +88,8 @@ void seal(nkv_page_header& header) {
   header.crc_cold = cold_checksum(header);
 }
 
-void seal(nkv_code_head& head) {
-  head.crc_head = crc32c(checked_part(bytes_of(head), NKV_PAGE_ARRAY_CODE_HEAD));
-}
-
-std::span<const std::byte> checked_part(std::span<const std::byte> content, nkv_page_array array) {
-  const bool checks_itself = array == NKV_PAGE_ARRAY_CODE_HEAD && !content.empty();
-  return checks_itself ? content.first(offsetof(nkv_code_head, crc_head)) : content;
-}
-
-uint32_t& stored_checksum(nkv_page_header& header, nkv_code_head& head, nkv_page_array array) {
+uint32_t& stored_checksum(nkv_page_header& header, nkv_page_array array) {
   switch (array) {
-    case NKV_PAGE_ARRAY_K_DIGEST:
-      return header.crc_k_digest;
-    case NKV_PAGE_ARRAY_K_PLANE0:
-    case NKV_PAGE_ARRAY_K_PLANE1:
-    case NKV_PAGE_ARRAY_K_PLANE2:
-    case NKV_PAGE_ARRAY_K_PLANE3:
-      return header.crc_k_plane[array - NKV_PAGE_ARRAY_K_PLANE0];
     case NKV_PAGE_ARRAY_K_EXPONENTS:
       return header.crc_k_exponents;
     case NKV_PAGE_ARRAY_K_ROWS:
@@ -118,24 +98,20 @@ uint32_t& stored_checksum(nkv_page_header& header, nkv_code_head& head, nkv_page
       return header.crc_k_exceptions;
     case NKV_PAGE_ARRAY_KEY_SCALES:
       return header.crc_key_scales;
-    case NKV_PAGE_ARRAY_V_SUM:
-      return header.crc_v_sum;
     case NKV_PAGE_ARRAY_V_EXPONENTS:
       return header.crc_v_exponents;
     case NKV_PAGE_ARRAY_V_ROWS:
       return header.crc_v_rows;
-    case NKV_PAGE_ARRAY_CODE_HEAD:
-      return head.crc_head;
     case NKV_PAGE_ARRAY_CODE_SUMMARY:
-      return head.crc_summary;
+      return header.crc_code_summary;
     case NKV_PAGE_ARRAY_K_SIGNS:
-      return head.crc_k_signs;
+      return header.crc_k_signs;
     case NKV_PAGE_ARRAY_K_CODES:
-      return head.crc_k_codes;
+      return header.crc_k_codes;
     case NKV_PAGE_ARRAY_V_CODES:
-      return head.crc_v_codes;
+      return header.crc_v_codes;
     case NKV_PAGE_ARRAY_K_GAINS:
-      return head.crc_k_gains;
+      return header.crc_k_gains;
     case NKV_PAGE_ARRAY_V_EXCEPTIONS:
       break;
   }
@@ -160,7 +136,7 @@ Verdict Page::accept(const Domain& domain, const nkv_page_entry& entry, uint64_t
   if (header.generation != entry.generation || header.state != NKV_PAGE_STATE_CLOSED) {
     return {NKV_STATUS_STALE_PAGE, index};
   }
-  if (header.tenant != domain.tenant || !has_known_fields(header) ||
+  if (header.tenant != domain.tenant || !has_known_fields(header, domain.page_flags) ||
       header.k_exponent != entry.k_exponent || header.v_exponent != entry.v_exponent) {
     return {NKV_STATUS_BAD_PAGE, index};
   }
@@ -180,20 +156,12 @@ Verdict Page::accept(const Domain& domain, const nkv_page_entry& entry, uint64_t
   page->address_ = address;
   page->bytes_ = domain.window.at(address, bytes);
   page->whole_header_ = acceptance.whole_header;
-  page->code_head_ = {};
-  if (page->has_codes()) {
-    std::memcpy(&page->code_head_, page->array(NKV_PAGE_ARRAY_CODE_HEAD).data(),
-                sizeof(page->code_head_));
-  }
   return {};
 }
 
 bool Page::is_intact(nkv_page_array array) const {
   nkv_page_header header = header_;
-  nkv_code_head head = code_head_;
-  const auto content =
-      array == NKV_PAGE_ARRAY_CODE_HEAD && has_codes() ? bytes_of(head) : this->array(array);
-  return crc32c(checked_part(content, array)) == stored_checksum(header, head, array);
+  return crc32c(this->array(array)) == stored_checksum(header, array);
 }
 
 bool Page::is_intact() const {
@@ -201,7 +169,9 @@ bool Page::is_intact() const {
     const auto payload = bytes_.subspan(NKV_PAGE_HEADER_BYTES, header_.payload_bytes);
     return crc32c(payload) == header_.crc_v_exceptions;
   }
-  for (int i = 0; i < NKV_PAGE_ARRAY_COUNT; ++i) {
+  // What a page without codes says of them is not looked at: a device without codes knows none.
+  const int end = has_codes() ? NKV_PAGE_ARRAY_COUNT : NKV_PAGE_ARRAY_CODE_SUMMARY;
+  for (int i = 0; i < end; ++i) {
     if (!is_intact(static_cast<nkv_page_array>(i))) return false;
   }
   return true;

@@ -24,19 +24,12 @@ uint32_t payload_bytes(const nkv_page_layout& layout);
 /// Sets both header checksums.
 void seal(nkv_page_header& header);
 
-/// Sets the checksum of a CODE_HEAD itself.
-void seal(nkv_code_head& head);
-
-/// The checksum that a page keeps of an array: in its CODE_HEAD of those of codes, CODE_HEAD among
-/// them, else in its header.
-uint32_t& stored_checksum(nkv_page_header& header, nkv_code_head& head, nkv_page_array array);
-
-/// What that checksum covers of an array: all but the checksum itself.
-std::span<const std::byte> checked_part(std::span<const std::byte> content, nkv_page_array array);
+/// The checksum that a header keeps of an array.
+uint32_t& stored_checksum(nkv_page_header& header, nkv_page_array array);
 
 /// How much of a page a command relies on when it accepts it.
 struct Acceptance {
-  bool whole_header = true;  ///< Else only the first burst: all that a plane scan reads.
+  bool whole_header = true;  ///< Else only the first burst: all that a scan of codes reads.
   bool any_codec = false;    ///< Compressed pages too: TRANSCODE, SCRUB, ERASE and COPY.
 };
 
@@ -50,8 +43,6 @@ class Page {
 
   /// The second header burst reads as zeros unless the whole header was accepted.
   [[nodiscard]] const nkv_page_header& header() const { return header_; }
-  /// What CODE_HEAD says, as it was when the page was accepted; zeros without CODES.
-  [[nodiscard]] const nkv_code_head& code_head() const { return code_head_; }
   [[nodiscard]] bool has_codes() const {
     return header_.codec == NKV_CODEC_NONE && (header_.flags & NKV_PAGE_FLAG_CODES) != 0;
   }
@@ -68,8 +59,8 @@ class Page {
     return bytes_.subspan(layout_.offset[array], layout_.bytes[array]);
   }
 
-  /// Whether an array has the checksum that the header states. Other arrays than K_DIGEST and the
-  /// planes need the whole header.
+  /// Whether an array has the checksum that the header states. Other arrays than CODE_SUMMARY,
+  /// K_SIGNS and K_GAINS need the whole header.
   [[nodiscard]] bool is_intact(nkv_page_array array) const;
 
   /// Whether everything that the header covers has its checksum: all arrays, or the payload.
@@ -77,7 +68,6 @@ class Page {
 
  private:
   nkv_page_header header_{};
-  nkv_code_head code_head_{};
   nkv_page_layout layout_{};
   uint64_t address_ = 0;
   std::span<std::byte> bytes_;

@@ -5,12 +5,10 @@
 
 #include "crc32c.hpp"
 #include "delta4.hpp"
-#include "digest.hpp"
 #include "element.hpp"
 #include "page.hpp"
 #include "page_list.hpp"
 #include "row_codes.hpp"
-#include "value_statistics.hpp"
 
 namespace nearkv::model {
 
@@ -26,7 +24,6 @@ class PageWriter {
   }
 
   nkv_page_header& header() { return header_; }
-  nkv_code_head& code_head() { return code_head_; }
 
   void put(nkv_page_array array, std::span<const std::byte> content) {
     std::copy(content.begin(), content.end(),
@@ -38,16 +35,12 @@ class PageWriter {
     put(array, std::as_bytes(values));
   }
 
-  // Every array but CODE_HEAD has been put.
+  // Every array has been put.
   BuiltPage finish() {
     for (int i = 0; i < NKV_PAGE_ARRAY_COUNT; ++i) {
       const auto array = static_cast<nkv_page_array>(i);
-      stored_checksum(header_, code_head_, array) =
+      stored_checksum(header_, array) =
           crc32c(std::span(bytes_).subspan(layout_.offset[array], layout_.bytes[array]));
-    }
-    if ((header_.flags & NKV_PAGE_FLAG_CODES) != 0) {
-      seal(code_head_);
-      put_values<nkv_code_head>(NKV_PAGE_ARRAY_CODE_HEAD, {&code_head_, 1});
     }
     header_.payload_bytes = payload_bytes(layout_);
     seal(header_);
@@ -57,7 +50,6 @@ class PageWriter {
 
  private:
   nkv_page_header header_;
-  nkv_code_head code_head_{};
   nkv_page_layout layout_;
   std::vector<std::byte> bytes_;
 };
@@ -81,17 +73,6 @@ std::vector<Number> leading_channels(std::span<const Number> keys, uint32_t head
   return values;
 }
 
-void put_planes(const CodedKeys& coded, uint32_t head_dim, PageWriter* page) {
-  for (int plane = 0; plane < NKV_KEY_PLANES; ++plane) {
-    std::vector<std::byte> bits(size_t{NKV_PAGE_TOKENS} * head_dim / 8);
-    for (size_t element = 0; element < coded.codes.size(); ++element) {
-      const unsigned bit = coded.codes[element] >> (7 - plane) & 1u;
-      bits[element / 8] |= static_cast<std::byte>(bit << element % 8);
-    }
-    page->put(static_cast<nkv_page_array>(NKV_PAGE_ARRAY_K_PLANE0 + plane), bits);
-  }
-}
-
 // Plane number `plane` of a tensor's cells, after those that `bits` holds.
 void append_plane(const RowCodes& codes, const CodeForm& form, int plane,
                   std::vector<std::byte>* bits) {
@@ -113,17 +94,17 @@ void append_mean(const RowCodes& codes, std::vector<std::byte>* summary) {
   for (const int8_t mean : codes.mean) summary->push_back(static_cast<std::byte>(mean));
 }
 
-// The arrays of codes (section 11).
+// The arrays of codes, and what the header says of them (section 11).
 void put_codes(std::span<const Number> keys, std::span<const Number> values, const SourceRows& rows,
                PageWriter* page) {
   const RowCodes k = encode_rows(keys, rows.gains, rows.sign_set, kKeyCodes);
   const RowCodes v = encode_rows(values, {}, rows.sign_set, kValueCodes);
-  nkv_code_head& head = page->code_head();
-  head.k_mean_power = k.mean_power;
-  head.v_mean_power = v.mean_power;
-  head.k_top = k.top;
-  head.v_top = v.top;
-  head.sign_set = static_cast<uint8_t>(rows.sign_set);
+  nkv_page_header& header = page->header();
+  header.k_mean_power = k.mean_power;
+  header.v_mean_power = v.mean_power;
+  header.k_top = k.top;
+  header.v_top = v.top;
+  header.sign_set = static_cast<uint8_t>(rows.sign_set);
 
   std::vector<std::byte> summary;
   append_factors(k, &summary);
@@ -145,6 +126,15 @@ void put_codes(std::span<const Number> keys, std::span<const Number> values, con
   }
   page->put(NKV_PAGE_ARRAY_V_CODES, value_planes);
   page->put_values<int8_t>(NKV_PAGE_ARRAY_K_GAINS, rows.gains);
+}
+
+// What a header says of codes that there are none of, whatever the one that it is built from says.
+void say_nothing_of_codes(nkv_page_header* header) {
+  header->k_mean_power = 0;
+  header->v_mean_power = 0;
+  header->k_top = 0;
+  header->v_top = 0;
+  header->sign_set = 0;
 }
 
 struct TensorArrays {
@@ -185,19 +175,15 @@ std::optional<BuiltPage> build_page(const nkv_page_header& identity, const Sourc
           ? leading_channels(keys, head_dim, value_dim)
           : decode_elements(identity.dtype, rows.values, size_t{NKV_PAGE_TOKENS} * value_dim);
 
-  const CodedKeys coded = encode_digest(keys, head_dim);
   header.k_exponent = static_cast<uint8_t>(largest_exponent(keys));
-  header.k_step_exponent = coded.step_exponent;
   header.nonfinite = nonfinite_tokens(keys, head_dim);
-  page.put_values<uint16_t>(NKV_PAGE_ARRAY_K_DIGEST, coded.digest);
-  put_planes(coded, head_dim, &page);
   page.put_values<float>(NKV_PAGE_ARRAY_KEY_SCALES, rows.key_scales);
-
-  const ValueStatistics statistics = value_statistics(values, value_dim);
-  header.v_exponent = static_cast<uint8_t>(statistics.exponent);
-  header.v_residual = statistics.residual;
-  page.put_values<int32_t>(NKV_PAGE_ARRAY_V_SUM, statistics.sums);
-  if ((identity.flags & NKV_PAGE_FLAG_CODES) != 0) put_codes(keys, values, rows, &page);
+  header.v_exponent = static_cast<uint8_t>(largest_exponent(values));
+  if ((identity.flags & NKV_PAGE_FLAG_CODES) != 0) {
+    put_codes(keys, values, rows, &page);
+  } else {
+    say_nothing_of_codes(&header);
+  }
 
   const bool fits =
       put_tensor(identity.k_form, rows.keys, head_dim,

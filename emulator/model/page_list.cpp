@@ -16,11 +16,6 @@ bool fits(const Page& page, const PageDemand& demand) {
 
 bool stores_values(const Page& page) { return page.header().v_form != NKV_ROW_FORM_NONE; }
 
-bool have_same_code_head(const Page& a, const Page& b) {
-  return std::ranges::equal(std::as_bytes(std::span(&a.code_head(), 1)),
-                            std::as_bytes(std::span(&b.code_head(), 1)));
-}
-
 Verdict verify(const Page& page, uint64_t index, std::span<const nkv_page_array> arrays) {
   for (const nkv_page_array array : arrays) {
     if (!page.is_intact(array)) return {NKV_STATUS_CORRUPT, index};
@@ -98,8 +93,7 @@ Verdict ListedPages::rely_on(const Domain& domain, std::span<const nkv_page_entr
     const Verdict accepted = Page::accept(domain, entries[listed.index], listed.index, {}, &whole);
     if (!accepted.ok()) return accepted;
     // What was scanned must be what is read now.
-    if (whole.header().crc_hot != listed.page.header().crc_hot ||
-        !have_same_code_head(whole, listed.page)) {
+    if (whole.header().crc_hot != listed.page.header().crc_hot) {
       return {NKV_STATUS_STALE_PAGE, listed.index};
     }
     listed.page = whole;

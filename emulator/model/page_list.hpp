@@ -2,6 +2,7 @@
 #ifndef NEARKV_MODEL_PAGE_LIST_HPP_
 #define NEARKV_MODEL_PAGE_LIST_HPP_
 
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -23,6 +24,12 @@ uint64_t count_tokens(const TokenSet& tokens);
 
 constexpr bool has_token(TokenMask mask, uint32_t token) { return (mask >> token & 1) != 0; }
 constexpr TokenMask token_bit(uint32_t token) { return TokenMask{1} << token; }
+
+/// Calls `use(token)` for each token of a mask, the first one first.
+template <typename Use>
+void for_each_token(TokenMask tokens, const Use& use) {
+  for (; tokens != 0; tokens &= tokens - 1) use(static_cast<uint32_t>(std::countr_zero(tokens)));
+}
 
 /// The visibility rule of ATTEND and TOPK: t < tokens and (window = 0 or t >= tokens − window or
 /// t < sinks).

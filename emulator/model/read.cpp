@@ -1,14 +1,11 @@
-// READ and GATHER: stored rows back, exact, as midpoints of the leading planes, or as their codes.
+// READ and GATHER: stored rows back, exact or as their codes tell them.
 #include <array>
-#include <cmath>
 #include <optional>
 #include <vector>
 
 #include "commands.hpp"
 #include "page.hpp"
 #include "places.hpp"
-#include "planes.hpp"
-#include "rounding.hpp"
 #include "rows.hpp"
 #include "stored_codes.hpp"
 
@@ -23,8 +20,7 @@ bool wants_values(uint8_t tensor) { return tensor != NKV_TENSOR_KEYS; }
 struct RowRequest {
   std::vector<uint32_t> tokens;
   uint8_t tensor;
-  int planes;       // 0: exact.
-  bool from_codes;  // Planes of the codes.
+  int planes;  // Of the codes; 0: exact.
   uint64_t page_list;
   uint64_t result;
   std::optional<Place> ids;  // GATHER.
@@ -44,15 +40,8 @@ std::vector<nkv_page_array> used_code_arrays(const RowRequest& request) {
 
 // Arrays that a request uses are verified whole, since it returns what they hold.
 std::vector<nkv_page_array> used_arrays(const RowRequest& request, const Page& page) {
-  if (request.from_codes) return used_code_arrays(request);
+  if (request.planes > 0) return used_code_arrays(request);
   std::vector<nkv_page_array> arrays;
-  if (request.planes > 0) {
-    arrays.push_back(NKV_PAGE_ARRAY_K_DIGEST);
-    for (int plane = 0; plane < request.planes; ++plane) {
-      arrays.push_back(static_cast<nkv_page_array>(NKV_PAGE_ARRAY_K_PLANE0 + plane));
-    }
-    return arrays;
-  }
   const bool values_are_keys = page.header().v_form == NKV_ROW_FORM_NONE;
   if (wants_keys(request.tensor) || values_are_keys) {
     for (const nkv_page_array array :
@@ -74,23 +63,6 @@ bool agree(const nkv_page_header& a, const nkv_page_header& b) {
   return a.dtype == b.dtype && a.head_dim == b.head_dim && a.value_dim == b.value_dim;
 }
 
-std::vector<std::byte> midpoint_row(const Page& page, uint32_t token, int planes) {
-  const auto cells = page_cells(page);
-  std::vector<uint16_t> row;
-  for (uint32_t channel = 0; channel < cells.size(); ++channel) {
-    int code = 0;
-    for (int plane = 1; plane <= planes; ++plane) {
-      if (plane_bit(page, plane, token, channel)) code |= 1 << (8 - plane);
-    }
-    const int middle =
-        (NKV_CODE_BASE_STEP * cells[channel].base + code + (1 << (7 - planes))) * cells[channel].m;
-    row.push_back(round_to_bf16(round_to_binary32(
-        middle < 0, static_cast<uint64_t>(std::abs(middle)), cells[channel].exponent)));
-  }
-  const auto bytes = std::as_bytes(std::span(row));
-  return {bytes.begin(), bytes.end()};
-}
-
 std::vector<std::byte> coded_row(const Page& page, CodedTensor tensor, uint32_t token, int planes) {
   const StoredCodes codes(page, tensor);
   const auto row = codes.row(token, std::min(planes, codes.form().planes));
@@ -100,14 +72,13 @@ std::vector<std::byte> coded_row(const Page& page, CodedTensor tensor, uint32_t 
 
 std::vector<std::byte> returned_key_row(const RowRequest& request, const Page& page,
                                         uint32_t token) {
-  if (request.from_codes) return coded_row(page, CodedTensor::kKeys, token, request.planes);
-  return request.planes > 0 ? midpoint_row(page, token, request.planes)
-                            : source_key_row(page, token);
+  if (request.planes > 0) return coded_row(page, CodedTensor::kKeys, token, request.planes);
+  return source_key_row(page, token);
 }
 
 std::vector<std::byte> returned_value_row(const RowRequest& request, const Page& page,
                                           uint32_t token) {
-  if (request.from_codes) return coded_row(page, CodedTensor::kValues, token, request.planes);
+  if (request.planes > 0) return coded_row(page, CodedTensor::kValues, token, request.planes);
   return source_value_row(page, token);
 }
 
@@ -158,13 +129,13 @@ class TouchedPages {
     const bool has_values = page.header().value_dim != 0;
     if ((first_ && !agree(*first_, page.header())) ||
         (wants_values(request.tensor) && !has_values) ||
-        (request.from_codes && !page.has_codes())) {
+        (request.planes > 0 && !page.has_codes())) {
       return {NKV_STATUS_BAD_PAGE, index};
     }
     for (const nkv_page_array array : used_arrays(request, page)) {
       if (!page.is_intact(array)) return {NKV_STATUS_CORRUPT, index};
     }
-    if (request.from_codes && page.code_head().sign_set >= NKV_SIGN_SETS) {
+    if (request.planes > 0 && page.header().sign_set >= NKV_SIGN_SETS) {
       return {NKV_STATUS_BAD_PAGE, index};
     }
     first_ = page.header();
@@ -214,8 +185,7 @@ Outcome read(const Domain& domain, const nkv_read_command& command) {
   verdict.status = nkv_check_read_command(&command, &verdict.detail);
   if (!verdict.ok()) return failure(verdict);
   const bool from_codes = (command.flags & NKV_READ_FLAG_CODES) != 0;
-  const bool reads_planes = command.planes > 0;
-  if (from_codes ? !reads_planes : reads_planes && command.tensor != NKV_TENSOR_KEYS) {
+  if (from_codes != (command.planes > 0)) {
     return failure(bad_field(offsetof(nkv_read_command, planes)));
   }
   if (uint64_t{command.first} + command.count > NKV_MAX_TOKENS) {
@@ -224,7 +194,6 @@ Outcome read(const Domain& domain, const nkv_read_command& command) {
   RowRequest request{.tokens = {},
                      .tensor = command.tensor,
                      .planes = command.planes,
-                     .from_codes = from_codes,
                      .page_list = command.page_list,
                      .result = command.result,
                      .ids = std::nullopt};
@@ -242,7 +211,6 @@ Outcome gather(const Domain& domain, const nkv_gather_command& command) {
   RowRequest request{.tokens = domain.window.load<uint32_t>(command.ids, command.count),
                      .tensor = command.tensor,
                      .planes = 0,
-                     .from_codes = false,
                      .page_list = command.page_list,
                      .result = command.result,
                      .ids = Place{command.ids, ids_end, false}};

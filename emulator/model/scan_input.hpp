@@ -55,12 +55,6 @@ Verdict read_scan_input(const Domain& domain, const Command& command, ScanInput*
 /// Whether a logit scale can be used: a normal number (subnormals count as zero, section 1).
 inline bool is_usable_scale(float scale) { return std::isnormal(scale); }
 
-/// Whether a command's midpoints fit the device.
-template <typename Command>
-bool fits_midpoints(const Command& command) {
-  return uint64_t{command.group} * command.tokens <= NKV_MAX_MIDPOINTS;
-}
-
 }  // namespace nearkv::model
 
 #endif  // NEARKV_MODEL_SCAN_INPUT_HPP_

@@ -25,9 +25,6 @@ Verdict check_fields(const nkv_topk_command& command) {
   Verdict verdict;
   verdict.status = nkv_check_topk_command(&command, &verdict.detail);
   if (!verdict.ok()) return verdict;
-  if (command.mode == NKV_SELECT_STATISTICAL && !fits_midpoints(command)) {
-    return bad_field(offsetof(nkv_topk_command, tokens));
-  }
   if (!is_usable_scale(command.scale)) return bad_field(offsetof(nkv_topk_command, scale));
   if (!is_query_dtype(command)) return bad_field(offsetof(nkv_topk_command, query_dtype));
   return {};
@@ -70,21 +67,13 @@ void store_result(const Domain& domain, const nkv_topk_command& command,
 }  // namespace
 
 TopkAnswer topk_by_mode(const TopkTask& task) {
-  if (task.command.mode == NKV_SELECT_STATISTICAL) {
-    std::optional<CodedList> list;
-    const Verdict verdict = CodedList::open(task.domain, task.input, task.command.head_dim,
-                                            /*value_dim=*/std::nullopt, &list);
-    if (!verdict.ok()) return {.verdict = verdict};
-    if (list) return topk_by_codes(task, std::move(*list));
-  }
-  switch (task.command.mode) {
-    case NKV_SELECT_FULL:
-      return topk_full(task);
-    case NKV_SELECT_INDEXER:
-      return topk_indexer(task);
-    default:
-      return topk_by_planes(task);
-  }
+  if (task.command.mode == NKV_SELECT_INDEXER) return topk_indexer(task);
+  if (task.command.mode == NKV_SELECT_FULL) return topk_full(task);
+  std::optional<CodedList> list;
+  const Verdict verdict = CodedList::open(task.domain, task.input, task.command.head_dim,
+                                          /*value_dim=*/std::nullopt, &list);
+  if (!verdict.ok()) return {.verdict = verdict};
+  return list ? topk_by_codes(task, std::move(*list)) : topk_full(task);
 }
 
 double score_value(const TopkTask& task, size_t row, int64_t score) {

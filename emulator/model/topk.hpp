@@ -11,7 +11,6 @@
 #include "nkv_abi.h"
 #include "outcome.hpp"
 #include "page_list.hpp"
-#include "plane_steps.hpp"
 #include "ranking.hpp"
 #include "scan_input.hpp"
 #include "traffic.hpp"
@@ -39,12 +38,6 @@ struct TopkAnswer {
   uint8_t flags = 0;
 };
 
-/// STATISTICAL: two phases over planes.
-TopkAnswer topk_by_planes(const TopkTask& task);
-
-/// The same by the steps of a device.
-TopkAnswer topk_by_planes(const TopkTask& task, PlaneSteps& steps);
-
 /// STATISTICAL, of a list that has codes (section 14).
 TopkAnswer topk_by_codes(const TopkTask& task, CodedList list);
 
@@ -54,7 +47,7 @@ TopkAnswer topk_full(const TopkTask& task);
 /// INDEXER: one row for the group.
 TopkAnswer topk_indexer(const TopkTask& task);
 
-/// Whichever of these the command names.
+/// What the command's mode asks for.
 TopkAnswer topk_by_mode(const TopkTask& task);
 
 /// The command, with tokens found `way`'s way: it gives what topk_by_mode() gives.

@@ -7,19 +7,7 @@ namespace nearkv::model {
 
 namespace {
 
-constexpr uint64_t kScanHeaderBursts = 1;
 constexpr uint64_t kHeaderBursts = NKV_PAGE_HEADER_BYTES / NKV_BURST_BYTES;
-
-TokenMask whole_granules(TokenMask tokens, uint32_t granule) {
-  TokenMask widened = 0;
-  for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
-    const uint32_t first = token / granule * granule;
-    for (uint32_t other = first; other < first + granule; ++other) {
-      if (has_token(tokens, other)) widened |= token_bit(token);
-    }
-  }
-  return widened;
-}
 
 uint64_t chosen_row_bursts(const Page& page, TokenMask tokens, nkv_page_array exponents,
                            uint64_t row_bytes) {
@@ -41,23 +29,6 @@ uint64_t row_bursts(TokenMask rows, uint64_t row_bytes) {
     const uint64_t end = burst_aligned((row + 1) * row_bytes) / NKV_BURST_BYTES;
     bursts += end - first;
     next = end;
-  }
-  return bursts;
-}
-
-uint64_t scan_bursts(const ListedPages& pages, int planes) {
-  uint64_t bursts = 0;
-  for (const ListedPage& listed : pages) {
-    bursts += kScanHeaderBursts + array_bursts(listed.page, NKV_PAGE_ARRAY_K_DIGEST);
-    bursts += static_cast<uint64_t>(planes) * array_bursts(listed.page, NKV_PAGE_ARRAY_K_PLANE0);
-  }
-  return bursts;
-}
-
-uint64_t page_sum_bursts(const ListedPages& pages, const TokenSet& rests) {
-  uint64_t bursts = 0;
-  for (size_t i = 0; i < pages.size(); ++i) {
-    if (rests[i] != 0) bursts += array_bursts(pages[i].page, NKV_PAGE_ARRAY_V_SUM);
   }
   return bursts;
 }
@@ -99,18 +70,6 @@ uint64_t value_row_bursts(const ListedPages& pages, const TokenSet& tokens) {
     const nkv_page_header& header = pages[i].page.header();
     bursts += chosen_row_bursts(pages[i].page, tokens[i], NKV_PAGE_ARRAY_V_EXPONENTS,
                                 nkv_row_bytes(header.v_form, header.dtype, header.value_dim));
-  }
-  return bursts;
-}
-
-uint64_t refine_bursts(const ListedPages& pages, const TokenSet& tokens) {
-  uint64_t bursts = 0;
-  for (size_t i = 0; i < pages.size(); ++i) {
-    if (tokens[i] == 0) continue;
-    const uint32_t head_dim = pages[i].page.header().head_dim;
-    const TokenMask wanted = whole_granules(tokens[i], granule_tokens(head_dim));
-    bursts +=
-        array_bursts(pages[i].page, NKV_PAGE_ARRAY_K_DIGEST) + row_bursts(wanted, head_dim / 8);
   }
   return bursts;
 }

@@ -23,12 +23,6 @@ uint64_t array_bursts(const Page& page, nkv_page_array array);
 /// Bursts that hold a wanted byte of an array of rows, all of `row_bytes`.
 uint64_t row_bursts(TokenMask rows, uint64_t row_bytes);
 
-/// A plane scan of all listed pages.
-uint64_t scan_bursts(const ListedPages& pages, int planes);
-
-/// V_SUM of the pages that have tokens outside the exact set (TAIL and BOUNDED).
-uint64_t page_sum_bursts(const ListedPages& pages, const TokenSet& rests);
-
 /// DENSE's read of all listed pages.
 uint64_t dense_bursts(const ListedPages& pages);
 
@@ -39,10 +33,7 @@ uint64_t full_scan_bursts(const ListedPages& pages);
 uint64_t key_row_bursts(const ListedPages& pages, const TokenSet& tokens);
 uint64_t value_row_bursts(const ListedPages& pages, const TokenSet& tokens);
 
-/// One plane's bits of the granules that hold `tokens`, with the digests read again.
-uint64_t refine_bursts(const ListedPages& pages, const TokenSet& tokens);
-
-/// Section 5.4: tokens of a granule, the least power of two whose plane bits fill whole bursts.
+/// Tokens of a granule, the least power of two whose bits in a plane fill whole bursts (5.3).
 uint32_t granule_tokens(uint32_t head_dim);
 
 }  // namespace nearkv::model

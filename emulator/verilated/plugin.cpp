@@ -5,7 +5,8 @@
 // trace=PATH: accesses by cycle (see AccessTrace).
 // host=PERCENT: the host reads in so many cycles of 100, beside the engine (see HostTraffic).
 // Faults can be asked for: poison=ADDRESS of a burst in device memory; drop_read=N, drop_write=N:
-// the N-th read or write of slice 0 gets no answer.
+// the N-th read or write of slice 0 gets no answer, drop_writes=COUNT: nor do the next writes, so
+// many in all; refuse_write=N: the N-th write of it fails.
 #include <charconv>
 #include <cstdio>
 #include <memory>
@@ -62,6 +63,8 @@ bool parse_option(std::string_view option, Options* options) {
   if (name == "host") return parse_number(value, &options->host.read_percent);
   if (name == "drop_read") return parse_number(value, &options->faults.drop_read);
   if (name == "drop_write") return parse_number(value, &options->faults.drop_write);
+  if (name == "drop_writes") return parse_number(value, &options->faults.drop_writes);
+  if (name == "refuse_write") return parse_number(value, &options->faults.refuse_write);
   if (name == "trace") {
     options->trace = value;
     return !value.empty();
@@ -103,10 +106,10 @@ void* open(const char* arguments, char* error, size_t error_bytes) {
   if (!options) {
     std::snprintf(
         error, error_bytes,
-        "rtl: takes ?memory=SIZE (multiple of 4KiB like 64MiB) or file=PATH, slices=1|2|4, "
-        "latency=CYCLES, jitter=CYCLES, dram=%s, seed=N, host=PERCENT, trace=FILE, "
-        "poison=ADDRESS, drop_read=N, drop_write=N, joined by &; not \"%s\"",
-        dram_names().c_str(), arguments);
+        "rtl: takes not \"%s\" but, joined by &, ?memory=SIZE (multiple of 4KiB like 64MiB) or "
+        "file=PATH, slices=1|2|4, dram=%s, latency=, jitter=CYCLES, seed=N, host=PERCENT, "
+        "trace=FILE, poison=ADDRESS, drop_read=, drop_write=, refuse_write=N, drop_writes=COUNT",
+        arguments, dram_names().c_str());
     return nullptr;
   }
   if (!is_possible(*options)) {

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "opencl/device_coder.hpp"
-#include "opencl/device_steps.hpp"
 #include "opencl/device_verdict.hpp"
 #include "opencl/packed_rows.hpp"
 #include "opencl/scores.hpp"
@@ -43,6 +42,42 @@ std::vector<std::int64_t> references_of(std::vector<std::int64_t> before,
   return references;
 }
 
+// UNSUPPORTED to a command that makes codes or reads by them, of which each field by itself is
+// right.
+template <typename Command>
+model::Verdict refuse_codes(const model::Command& command,
+                            std::uint8_t (*check)(const Command*, std::uint64_t*),
+                            bool (*needs_codes)(const Command&)) {
+  const auto fields = std::bit_cast<Command>(command);
+  model::Verdict verdict;
+  verdict.status = check(&fields, &verdict.detail);
+  if (verdict.ok() && needs_codes(fields)) verdict.status = NKV_STATUS_UNSUPPORTED;
+  return verdict;
+}
+
+model::Verdict check_offered(const model::Command& command) {
+  switch (model::opcode_of(command)) {
+    case NKV_OPCODE_APPEND:
+      return refuse_codes<nkv_append_command>(
+          command, nkv_check_append_command,
+          [](const auto& fields) { return (fields.flags & NKV_APPEND_FLAG_CODES) != 0; });
+    case NKV_OPCODE_READ:
+      return refuse_codes<nkv_read_command>(
+          command, nkv_check_read_command,
+          [](const auto& fields) { return (fields.flags & NKV_READ_FLAG_CODES) != 0; });
+    case NKV_OPCODE_TOPK:
+      return refuse_codes<nkv_topk_command>(
+          command, nkv_check_topk_command,
+          [](const auto& fields) { return fields.mode == NKV_SELECT_STATISTICAL; });
+    case NKV_OPCODE_ATTEND:
+      return refuse_codes<nkv_attend_command>(
+          command, nkv_check_attend_command,
+          [](const auto& fields) { return fields.mode != NKV_ATTEND_MODE_DENSE; });
+    default:
+      return {};
+  }
+}
+
 }  // namespace
 
 model::TopkAnswer topk_full(Runtime& runtime, const model::TopkTask& task) {
@@ -76,15 +111,6 @@ model::TopkAnswer topk_full(Runtime& runtime, const model::TopkTask& task) {
   for (std::size_t row = 0; row < rows; ++row) {
     answer.rows.push_back(model::found_by_score(task, row, std::move(scored[row])));
   }
-  return answer;
-}
-
-model::TopkAnswer topk_by_planes(Runtime& runtime, const model::TopkTask& task) {
-  DevicePlaneSteps steps(runtime, task.input.query, task.input.exponents.key);
-  model::TopkAnswer answer = model::topk_by_planes(task, steps);
-  // A device that failed has led the search astray: its own verdict says nothing.
-  const model::Verdict verdict = device_verdict(runtime);
-  if (!verdict.ok()) answer.verdict = verdict;
   return answer;
 }
 
@@ -144,32 +170,27 @@ model::AttendAnswer attend_dense(Runtime& runtime, const model::AttendTask& task
 
 model::Outcome execute(Runtime& runtime, const model::Domain& domain,
                        const model::Command& command) {
+  const model::Verdict offered = check_offered(command);
+  if (!offered.ok()) return model::failure(offered);
+  const model::Domain rows_alone{
+      .window = domain.window, .tenant = domain.tenant, .page_flags = NKV_PAGE_FLAG_KEY_SCALES};
   switch (model::opcode_of(command)) {
     case NKV_OPCODE_TOPK:
-      return model::topk(domain, std::bit_cast<nkv_topk_command>(command),
+      return model::topk(rows_alone, std::bit_cast<nkv_topk_command>(command),
                          [&runtime](const model::TopkTask& task) {
-                           switch (task.command.mode) {
-                             case NKV_SELECT_FULL:
-                               return topk_full(runtime, task);
-                             case NKV_SELECT_INDEXER:
-                               return model::topk_by_mode(task);
-                             default:
-                               return topk_by_planes(runtime, task);
-                           }
+                           return task.command.mode == NKV_SELECT_FULL ? topk_full(runtime, task)
+                                                                       : model::topk_indexer(task);
                          });
     case NKV_OPCODE_ATTEND:
-      return model::attend(domain, std::bit_cast<nkv_attend_command>(command),
-                           [&runtime](const model::AttendTask& task) {
-                             return task.command.mode == NKV_ATTEND_MODE_DENSE
-                                        ? attend_dense(runtime, task)
-                                        : model::attend_by_mode(task);
-                           });
+      return model::attend(
+          rows_alone, std::bit_cast<nkv_attend_command>(command),
+          [&runtime](const model::AttendTask& task) { return attend_dense(runtime, task); });
     case NKV_OPCODE_TRANSCODE: {
       DeviceCoder coder(runtime);
-      return model::transcode(domain, std::bit_cast<nkv_pages_command>(command), coder);
+      return model::transcode(rows_alone, std::bit_cast<nkv_pages_command>(command), coder);
     }
     default:
-      return model::execute(domain, command);
+      return model::execute(rows_alone, command);
   }
 }
 

@@ -6,8 +6,6 @@ namespace nearkv::opencl {
 
 namespace {
 
-constexpr model::TokenMask kAllTokens = ~model::TokenMask{0};
-
 // One of a page's tensors, and which of its arrays are its.
 struct Tensor {
   nkv_page_array rows;
@@ -31,34 +29,21 @@ Tensor values_of(const nkv_page_header& header) {
           .channels = header.value_dim};
 }
 
-// `tokens` has a mask for each page of the list; null: all tokens.
 PackedRows pack(Runtime& runtime, const model::ListedPages& pages, PageRun run,
-                const Tensor& tensor, const model::TokenSet* tokens) {
+                const Tensor& tensor) {
   const std::uint8_t dtype = pages[run.first].page.header().dtype;
-  const std::uint32_t row_bytes = nkv_row_bytes(tensor.form, dtype, tensor.channels);
   std::vector<std::byte> rows;
   std::vector<std::byte> exponents;
-  std::vector<std::uint32_t> page_of_row;
-  std::uint32_t packed_pages = 0;
   for (std::size_t page = run.first; page < run.end; ++page) {
-    const model::TokenMask wanted = tokens == nullptr ? kAllTokens : (*tokens)[page];
-    if (wanted == 0) continue;
-    const auto of_page = pages[page].page.array(tensor.exponents);
-    exponents.insert(exponents.end(), of_page.begin(), of_page.end());
-    const auto stored = pages[page].page.array(tensor.rows);
-    for (std::uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
-      if (!model::has_token(wanted, token)) continue;
-      const auto row = stored.subspan(std::size_t{token} * row_bytes, row_bytes);
-      rows.insert(rows.end(), row.begin(), row.end());
-      page_of_row.push_back(packed_pages);
-    }
-    ++packed_pages;
+    const auto of_rows = pages[page].page.array(tensor.rows);
+    rows.insert(rows.end(), of_rows.begin(), of_rows.end());
+    const auto of_exponents = pages[page].page.array(tensor.exponents);
+    exponents.insert(exponents.end(), of_exponents.begin(), of_exponents.end());
   }
   return {.rows = runtime.upload<std::byte>(rows),
           .exponents = runtime.upload<std::byte>(exponents),
-          .pages = runtime.upload<std::uint32_t>(page_of_row),
-          .count = static_cast<cl_uint>(page_of_row.size()),
-          .row_bytes = row_bytes,
+          .tokens = run.size() * NKV_PAGE_TOKENS,
+          .row_bytes = nkv_row_bytes(tensor.form, dtype, tensor.channels),
           .channels = tensor.channels,
           .is_delta4 = tensor.form == NKV_ROW_FORM_DELTA4 ? 1 : 0,
           .dtype = dtype};
@@ -81,16 +66,11 @@ PageRun run_from(const model::ListedPages& pages, std::size_t first) {
 }
 
 PackedRows pack_keys(Runtime& runtime, const model::ListedPages& pages, PageRun run) {
-  return pack(runtime, pages, run, keys_of(pages[run.first].page.header()), nullptr);
-}
-
-PackedRows pack_keys(Runtime& runtime, const model::ListedPages& pages, PageRun run,
-                     const model::TokenSet& tokens) {
-  return pack(runtime, pages, run, keys_of(pages[run.first].page.header()), &tokens);
+  return pack(runtime, pages, run, keys_of(pages[run.first].page.header()));
 }
 
 PackedRows pack_values(Runtime& runtime, const model::ListedPages& pages, PageRun run) {
-  return pack(runtime, pages, run, values_of(pages[run.first].page.header()), nullptr);
+  return pack(runtime, pages, run, values_of(pages[run.first].page.header()));
 }
 
 }  // namespace nearkv::opencl

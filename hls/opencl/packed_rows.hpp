@@ -16,8 +16,7 @@ namespace nearkv::opencl {
 struct PackedRows {
   cl::Buffer rows;
   cl::Buffer exponents;  ///< K_EXPONENTS or V_EXPONENTS, page after page.
-  cl::Buffer pages;      ///< Of each row its page among those of `exponents`.
-  cl_uint count;         ///< Rows.
+  std::size_t tokens;    ///< Of whole pages; each has a row.
   cl_uint row_bytes;
   cl_uint channels;
   cl_int is_delta4;
@@ -32,21 +31,15 @@ struct PageRun {
   [[nodiscard]] std::size_t size() const { return end - first; }
 };
 
-/// Pages that are worked on at once, at most: 24 MiB of the widest rows and their scores, or 72 MiB
-/// of the most weights.
+/// Pages that are worked on at once, at most: 24 MiB of the widest rows and their scores.
 inline constexpr std::size_t kMostPages = 256;
 
 /// The longest run of pages from `first` on that are stored alike, and small enough to be worked on
 /// at once.
 PageRun run_from(const model::ListedPages& pages, std::size_t first);
 
-/// The key rows of all tokens.
+/// Key rows of all tokens.
 PackedRows pack_keys(Runtime& runtime, const model::ListedPages& pages, PageRun run);
-
-/// The key rows of a set that holds a mask for each page of the list; of pages without a token in
-/// it nothing is read.
-PackedRows pack_keys(Runtime& runtime, const model::ListedPages& pages, PageRun run,
-                     const model::TokenSet& tokens);
 
 /// Value rows of all tokens, or with v_form NONE the key rows whose leading channels they are.
 PackedRows pack_values(Runtime& runtime, const model::ListedPages& pages, PageRun run);

@@ -51,7 +51,7 @@ void* open(const char* arguments, char* error, size_t error_bytes) {
                                   const nearkv::model::Command& command) {
     return nearkv::opencl::execute(*runtime, domain, command);
   };
-  return std::make_unique<Card>(std::move(memory), executor).release();
+  return std::make_unique<Card>(std::move(memory), executor, nearkv::opencl::kFeatures).release();
 }
 
 constexpr nkv_device_plugin kPlugin = nearkv::emulator::plugin_of<Card>(open);

@@ -14,7 +14,7 @@ namespace {
 // few times. Elsewhere the driver chooses.
 cl::NDRange group_of(const cl::NDRange& range) {
   constexpr std::size_t kLeastItems = 8;
-  std::size_t items = kMostGroupItems;
+  std::size_t items = NKV_PAGE_TOKENS;
   while (items >= kLeastItems && range.get()[0] % items != 0) items /= 2;
   if (items < kLeastItems) return cl::NullRange;
   return range.dimensions() == 1 ? cl::NDRange(items) : cl::NDRange(items, 1);
@@ -22,17 +22,11 @@ cl::NDRange group_of(const cl::NDRange& range) {
 
 // The contract's names that kernels use.
 std::string definitions() {
-  const std::pair<const char*, int> names[] = {{"NKV_PAGE_TOKENS", NKV_PAGE_TOKENS},
-                                               {"NKV_CODE_BASE_STEP", NKV_CODE_BASE_STEP},
-                                               {"NKV_PLANE_WEIGHT_SHIFT", NKV_PLANE_WEIGHT_SHIFT},
-                                               {"NKV_HISTOGRAM_BINS", NKV_HISTOGRAM_BINS},
-                                               {"NKV_CODEC_INT8", NKV_CODEC_INT8},
-                                               {"NKV_CODEC_INT4", NKV_CODEC_INT4},
-                                               {"NKV_CODEC_FP8", NKV_CODEC_FP8},
-                                               {"NKV_DTYPE_BF16", NKV_DTYPE_BF16},
-                                               {"NKV_DTYPE_FP16", NKV_DTYPE_FP16},
-                                               {"NKV_DTYPE_FP8_E4M3", NKV_DTYPE_FP8_E4M3},
-                                               {"NKV_DTYPE_FP8_E5M2", NKV_DTYPE_FP8_E5M2}};
+  const std::pair<const char*, int> names[] = {
+      {"NKV_PAGE_TOKENS", NKV_PAGE_TOKENS},       {"NKV_CODEC_INT8", NKV_CODEC_INT8},
+      {"NKV_CODEC_INT4", NKV_CODEC_INT4},         {"NKV_CODEC_FP8", NKV_CODEC_FP8},
+      {"NKV_DTYPE_BF16", NKV_DTYPE_BF16},         {"NKV_DTYPE_FP16", NKV_DTYPE_FP16},
+      {"NKV_DTYPE_FP8_E4M3", NKV_DTYPE_FP8_E4M3}, {"NKV_DTYPE_FP8_E5M2", NKV_DTYPE_FP8_E5M2}};
   std::string options = "-cl-std=CL1.2";
   for (const auto& [name, value] : names) {
     options += std::string(" -D") + name + "=" + std::to_string(value);

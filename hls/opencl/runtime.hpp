@@ -13,17 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "nkv_abi.h"
-
 namespace nearkv::opencl {
-
-/// Work items of a group, at most.
-inline constexpr std::size_t kMostGroupItems = NKV_PAGE_TOKENS;
-
-/// As many items and more, in whole groups: for kernels that are told how many there are.
-constexpr std::size_t in_groups(std::size_t items) {
-  return (items + kMostGroupItems - 1) / kMostGroupItems * kMostGroupItems;
-}
 
 /// What a kernel took so far, by the queue's own clock.
 struct KernelTime {

@@ -15,10 +15,9 @@ cl::Buffer upload_query(Runtime& runtime, const model::Query& query) {
 
 cl::Buffer scores_of(Runtime& runtime, const PackedRows& keys, const cl::Buffer& query,
                      std::size_t rows, int key_exponent) {
-  const cl::Buffer scores = runtime.allocate(keys.count * rows * sizeof(std::int64_t));
-  runtime.run("score", cl::NDRange(in_groups(keys.count), rows), keys.rows, keys.count,
-              keys.row_bytes, keys.channels, keys.is_delta4, keys.dtype, keys.exponents, keys.pages,
-              query, cl_int{key_exponent}, scores);
+  const cl::Buffer scores = runtime.allocate(keys.tokens * rows * sizeof(std::int64_t));
+  runtime.run("score", cl::NDRange(keys.tokens, rows), keys.rows, keys.row_bytes, keys.channels,
+              keys.is_delta4, keys.dtype, keys.exponents, query, cl_int{key_exponent}, scores);
   return scores;
 }
 

@@ -13,7 +13,7 @@ namespace nearkv::opencl {
 /// q̄ of all rows, [row][channel].
 cl::Buffer upload_query(Runtime& runtime, const model::Query& query);
 
-/// S of key rows for the first `rows` rows of an uploaded query, 64 bits each, [key][row].
+/// S of keys for the first `rows` rows of an uploaded query, 64 bits each, [token][row].
 cl::Buffer scores_of(Runtime& runtime, const PackedRows& keys, const cl::Buffer& query,
                      std::size_t rows, int key_exponent);
 

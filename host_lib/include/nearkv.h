@@ -39,6 +39,7 @@ struct nearkv_pool_options {
   uint32_t max_sequences;
   uint64_t staging_bytes; /* 0: chosen by size */
   uint32_t timeout_ms;    /* longest wait for one batch of commands */
+  uint8_t codes;          /* 1: pages get codes, by which TAIL and BOUNDED read; 0: none */
 };
 
 /* Rows in host memory: token t of KV head h is at first + t * token_stride_bytes + h *
@@ -65,11 +66,10 @@ struct nearkv_attend_options {
   uint8_t sinks;    /* first tokens that the window does not hide */
   uint8_t mode;     /* enum nkv_attend_mode */
   uint8_t byte_cap; /* BOUNDED: in 1/256 of a dense read; 0: none */
-  uint8_t z16;      /* BOUNDED: standard deviations, in sixteenths; 0: two */
+  uint8_t z16;      /* BOUNDED: standard deviations, in sixteenths; 0: 24 */
   uint16_t top_k;   /* TAIL */
   uint8_t cold;     /* enum nearkv_cold_pages */
   float error;      /* BOUNDED */
-  uint32_t seed;    /* BOUNDED */
 };
 
 struct nearkv_attend_request {
@@ -92,7 +92,7 @@ struct nearkv_top_k_request {
   uint16_t top_k;
   uint8_t query_dtype;
   uint8_t mode; /* enum nkv_select, 0: FULL; not INDEXER */
-  uint8_t z16;  /* STATISTICAL; 0: four standard deviations */
+  uint8_t z16;  /* STATISTICAL: standard deviations, in sixteenths; 0: 96 */
   uint8_t sinks;
   uint8_t cold; /* enum nearkv_cold_pages */
   uint32_t tokens;
@@ -142,6 +142,14 @@ NEARKV_API int nearkv_pool_open(struct nearkv_device* device,
                                 const struct nearkv_pool_options* options,
                                 struct nearkv_pool** pool, char* reason, size_t reason_bytes);
 NEARKV_API void nearkv_pool_close(struct nearkv_pool* pool);
+
+/* What keys of one (layer, KV head) are multiplied by before they are coded, `gains` [head_dim] in
+ * sixteenths of octaves: until pages have others, which is -EEXIST. */
+NEARKV_API int nearkv_set_gains(struct nearkv_pool* pool, uint16_t layer, uint16_t kv_head,
+                                const int8_t* gains);
+/* -ENOENT as long as none were set and no page has any. */
+NEARKV_API int nearkv_gains(struct nearkv_pool* pool, uint16_t layer, uint16_t kv_head,
+                            int8_t* gains);
 
 NEARKV_API int nearkv_create_sequence(struct nearkv_pool* pool, uint64_t sequence);
 NEARKV_API int nearkv_fork(struct nearkv_pool* pool, uint64_t parent, uint64_t child,

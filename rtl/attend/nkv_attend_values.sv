@@ -93,7 +93,7 @@ module nkv_attend_values
     .in_valid_i (beat_valid_i),
     .in_ready_o (beat_ready_o),
     .in_data_i  ('{
-        is_exponents: beat_i.tag.array inside {4'(PageArrayKExponents), 4'(PageArrayVExponents)},
+        is_exponents: 32'(beat_i.tag.array) inside {PageArrayKExponents, PageArrayVExponents},
         first: beat_i.first,
         last: beat_i.last,
         data: beat_i.data

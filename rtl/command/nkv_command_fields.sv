@@ -91,9 +91,8 @@ module nkv_command_fields
 
   function automatic limits_t beyond_read(read_command_t command);
     automatic limits_t beyond = '0;
-    beyond[LimitReadPlanes] = command.flags[ReadFlagCodes] ? command.planes == '0
-        : command.planes != '0 && command.tensor != TensorKeys;
-    beyond[LimitUnsupported] = command.planes != '0;
+    beyond[LimitReadPlanes] = command.flags[ReadFlagCodes] != (command.planes != '0);
+    beyond[LimitUnsupported] = command.flags[ReadFlagCodes];
     // Each is at most MaxTokens.
     beyond[LimitReadEnd] = is_too_long(32'(command.first[21:0]) + 32'(command.count[21:0]));
     return beyond;

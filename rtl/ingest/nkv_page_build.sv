@@ -1,10 +1,9 @@
-// Pages out of source words: rows of both tensors kept and stored, digest and planes of the keys,
-// statistics of the values, key scales, header. Bit for bit ARITHMETIC.md section 2.
+// Pages out of source words: rows of both tensors kept and stored, key scales, and a header that
+// says what its numbers are. Bit for bit ARITHMETIC.md section 2.
 //
 // Of each page the values' words come first, then the keys'. While a tensor is kept no words of the
-// next page's are taken: the values' place is free once their rows are stored and their sums
-// squared, the keys' once their rows are stored and coded. So the next page's values come while
-// this one's keys are coded and stored, and its keys while planes, header and its own values are.
+// next page's are taken; its place is free once its rows are stored. So a page's keys come while its
+// values are stored, and the next page's values while its keys are.
 
 module nkv_page_build
   import nkv_abi_pkg::*;
@@ -45,34 +44,22 @@ module nkv_page_build
   output write_request_t  write_o
 );
 
-  localparam int unsigned ArrayBits = $clog2(PageArrayCount);
   localparam int unsigned CountBits = $clog2(Exceptions + 1);
-  localparam int unsigned LaneBits = $clog2(ExactLanes);
-  localparam int unsigned PlaneBits = $clog2(KeyPlanes);
-  localparam int unsigned PlaneIndexBits = $clog2(PageTokens * Channels / BurstBits);
-  localparam int unsigned SumIndexBits = $clog2(4 * Channels / BurstBytes);
   localparam int unsigned BurstWords = BurstBits / 32;
 
   wire dim_t head_dim = dim_t'(command_i.head_dim);
   wire dim_t value_dim = dim_t'(command_i.value_dim);
   wire has_values = command_i.v_form != RowFormNone;
 
-  logic [ArrayBits-1:0] array;
+  page_array_t array;
   logic [$clog2(PageTokens*2*Channels/BurstBytes)-1:0] index;
-  logic wants, burst_valid, burst_taken, values_sent, keys_sent, values_sent_q, keys_sent_q, sent;
+  logic wants, burst_valid, burst_taken, values_sent, keys_sent, sent;
   burst_t burst;
-  wire stores_values = wants && array == ArrayBits'(PageArrayVRows);
-  wire stores_keys = wants && array == ArrayBits'(PageArrayKRows);
-
-  logic sums_replay, sums_busy, sums_ready;
-  logic planes_complete;
+  wire stores_values = wants && array == page_array_t'(PageArrayVRows);
+  wire stores_keys = wants && array == page_array_t'(PageArrayKRows);
 
   // ---- Values ----
-  logic values_filled, v_number_valid, v_burst_valid, v_encoded, v_overflow;
-  word_index_t v_number_index;
-  logic [ExactLanes-1:0] v_negative, v_finite;
-  exponent_t v_exponent[ExactLanes];
-  significand_t v_significand[ExactLanes];
+  logic v_burst_valid, v_encoded, v_overflow;
   burst_t v_burst;
   exponent_t v_channel_exponent[Channels];
   logic [CountBits-1:0] v_exception_count;
@@ -87,17 +74,10 @@ module nkv_page_build
     .dim_i             (value_dim),
     .free_o            (values_free_o),
     .begin_i           (values_begin_i),
-    .release_i         (values_sent_q && !sums_busy),
+    .release_i         (values_sent),
     .word_valid_i      (values_valid_i),
     .word_i,
-    .filled_o          (values_filled),
-    .replay_i          (sums_replay && stores_values),
-    .number_valid_o    (v_number_valid),
-    .number_index_o    (v_number_index),
-    .negative_o        (v_negative),
-    .finite_o          (v_finite),
-    .exponent_o        (v_exponent),
-    .significand_o     (v_significand),
+    .replay_i          (stores_values),
     .burst_valid_o     (v_burst_valid),
     .burst_ready_i     (burst_taken && stores_values),
     .burst_o           (v_burst),
@@ -109,11 +89,7 @@ module nkv_page_build
   );
 
   // ---- Keys ----
-  logic keys_filled, k_number_valid, k_burst_valid, k_encoded, k_overflow, codes_replay;
-  word_index_t k_number_index;
-  logic [ExactLanes-1:0] k_negative, k_finite;
-  exponent_t k_exponent[ExactLanes];
-  significand_t k_significand[ExactLanes];
+  logic k_burst_valid, k_encoded, k_overflow;
   burst_t k_burst;
   exponent_t k_channel_exponent[Channels];
   logic [CountBits-1:0] k_exception_count;
@@ -128,17 +104,10 @@ module nkv_page_build
     .dim_i             (head_dim),
     .free_o            (keys_free_o),
     .begin_i           (keys_begin_i),
-    .release_i         (keys_sent_q && planes_complete && (has_values || !sums_busy)),
+    .release_i         (keys_sent),
     .word_valid_i      (keys_valid_i),
     .word_i,
-    .filled_o          (keys_filled),
-    .replay_i          (codes_replay && stores_keys),
-    .number_valid_o    (k_number_valid),
-    .number_index_o    (k_number_index),
-    .negative_o        (k_negative),
-    .finite_o          (k_finite),
-    .exponent_o        (k_exponent),
-    .significand_o     (k_significand),
+    .replay_i          (stores_keys),
     .burst_valid_o     (k_burst_valid),
     .burst_ready_i     (burst_taken && stores_keys),
     .burst_o           (k_burst),
@@ -149,74 +118,24 @@ module nkv_page_build
     .exception_o       (k_exception)
   );
 
-  // ---- Digest and planes ----
-  logic digest_ready;
-  exponent_t digest_exponent;
-  logic signed [15:0] k_step_exponent;
+  // ---- What the header says of numbers ----
+  exponent_t k_exponent, v_exponent;
   token_mask_t nonfinite;
-  burst_t digest, plane;
 
-  nkv_page_codes u_codes (
-    .clk_i,
-    .rst_ni,
-    .dim_i            (head_dim),
-    .begin_i          (keys_begin_i),
-    .page_start_i,
-    .number_valid_i   (k_number_valid),
-    .negative_i       (k_negative),
-    .finite_i         (k_finite),
-    .exponent_i       (k_exponent),
-    .significand_i    (k_significand),
-    .replay_o         (codes_replay),
-    .ready_o          (digest_ready),
-    .digest_index_i   (index[WordBits-1:0]),
-    .digest_o         (digest),
-    .k_exponent_o     (digest_exponent),
-    .k_step_exponent_o(k_step_exponent),
-    .nonfinite_o      (nonfinite),
-    .complete_o       (planes_complete),
-    .plane_i          (PlaneBits'(array - ArrayBits'(PageArrayKPlane0))),
-    .plane_index_i    (PlaneIndexBits'(index)),
-    .plane_o          (plane)
-  );
-
-  // ---- Statistics: of the values, or of the leading channels of the keys ----
-  logic number_valid;
-  logic [ExactLanes-1:0] negative;
-  exponent_t exponent[ExactLanes];
-  significand_t significand[ExactLanes];
-  logic [31:0] v_residual;
-  burst_t sum;
-
-  always_comb begin
-    number_valid = has_values
-        ? v_number_valid : k_number_valid && dim_t'({k_number_index, LaneBits'(0)}) < value_dim;
-    negative = has_values ? v_negative : k_negative;
-    for (int unsigned i = 0; i < ExactLanes; i++) begin
-      automatic logic is_value = dim_t'({k_number_index, LaneBits'(i)}) < value_dim;
-      exponent[i] = has_values ? v_exponent[i] : is_value ? k_exponent[i] : '0;
-      significand[i] = has_values ? v_significand[i] : is_value ? k_significand[i] : '0;
-    end
-  end
-
-  nkv_page_sums u_sums (
+  nkv_page_numbers u_numbers (
     .clk_i,
     .rst_ni,
     .clear_i,
-    .dim_i         (value_dim),
-    .begin_i       (has_values ? values_begin_i : keys_begin_i),
-    .number_valid_i(number_valid),
-    .negative_i    (negative),
-    .exponent_i    (exponent),
-    .significand_i (significand),
-    .replay_o      (sums_replay),
-    .busy_o        (sums_busy),
-    .ready_o       (sums_ready),
-    .taken_i       (sent),
-    .index_i       (index[SumIndexBits-1:0]),
-    .sum_o         (sum),
-    .v_exponent_o,
-    .v_residual_o  (v_residual)
+    .dtype_i       (command_i.dtype),
+    .head_dim_i    (head_dim),
+    .value_dim_i   (value_dim),
+    .has_values_i  (has_values),
+    .keys_valid_i,
+    .values_valid_i,
+    .word_i,
+    .k_exponent_o  (k_exponent),
+    .v_exponent_o  (v_exponent),
+    .nonfinite_o   (nonfinite)
   );
 
   // ---- Key scales ----
@@ -246,42 +165,27 @@ module nkv_page_build
 
   always_comb begin
     unique case (array)
-      ArrayBits'(PageArrayVRows): {burst_valid, burst} = {v_burst_valid, v_burst};
-      ArrayBits'(PageArrayKRows): {burst_valid, burst} = {k_burst_valid, k_burst};
-      ArrayBits'(PageArrayKDigest): {burst_valid, burst} = {digest_ready && keys_filled, digest};
-      ArrayBits'(PageArrayVSum): {burst_valid, burst} = {sums_ready, sum};
-      ArrayBits'(PageArrayKExponents): {burst_valid, burst} = {1'b1, k_exponents};
-      ArrayBits'(PageArrayVExponents): {burst_valid, burst} = {1'b1, v_exponents};
-      ArrayBits'(PageArrayKExceptions): begin
+      page_array_t'(PageArrayVRows): {burst_valid, burst} = {v_burst_valid, v_burst};
+      page_array_t'(PageArrayKRows): {burst_valid, burst} = {k_burst_valid, k_burst};
+      page_array_t'(PageArrayKExponents): {burst_valid, burst} = {1'b1, k_exponents};
+      page_array_t'(PageArrayVExponents): {burst_valid, burst} = {1'b1, v_exponents};
+      page_array_t'(PageArrayKExceptions): begin
         {burst_valid, burst} = {k_encoded && !k_overflow, k_exceptions};
       end
-      ArrayBits'(PageArrayVExceptions): begin
+      page_array_t'(PageArrayVExceptions): begin
         {burst_valid, burst} = {v_encoded && !v_overflow, v_exceptions};
       end
-      ArrayBits'(PageArrayKeyScales): {burst_valid, burst} = {1'b1, scales_burst};
-      default: {burst_valid, burst} = {planes_complete, plane};
+      default: {burst_valid, burst} = {1'b1, scales_burst};
     endcase
   end
 
   assign page_overflow_o = wants &&
-      ((array == ArrayBits'(PageArrayKExceptions) && k_encoded && k_overflow) ||
-       (array == ArrayBits'(PageArrayVExceptions) && v_encoded && v_overflow));
+      ((array == page_array_t'(PageArrayKExceptions) && k_encoded && k_overflow) ||
+       (array == page_array_t'(PageArrayVExceptions) && v_encoded && v_overflow));
   assign page_done_o = sent;
-
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) begin
-      {values_sent_q, keys_sent_q} <= '0;
-    end else begin
-      if (clear_i || values_free_o) values_sent_q <= 1'b0;
-      else if (values_sent) values_sent_q <= 1'b1;
-      if (clear_i || keys_free_o) keys_sent_q <= 1'b0;
-      else if (keys_sent) keys_sent_q <= 1'b1;
-    end
-  end
 
   // ---- To memory: what is said of tensors whose places may be the next page's by now ----
   logic [CountBits-1:0] k_count_q, v_count_q;
-  logic signed [15:0] k_step_exponent_q;
   token_mask_t nonfinite_q;
 
   always_ff @(posedge clk_i) begin
@@ -289,10 +193,10 @@ module nkv_page_build
     else if (values_sent && has_values) v_count_q <= v_exception_count;
     if (keys_sent) begin
       k_count_q <= k_exception_count;
-      k_exponent_o <= digest_exponent;
-      k_step_exponent_q <= k_step_exponent;
+      k_exponent_o <= k_exponent;
       nonfinite_q <= nonfinite;
     end
+    if (has_values ? values_sent : keys_sent) v_exponent_o <= v_exponent;
   end
 
   page_header_t header;
@@ -312,9 +216,7 @@ module nkv_page_build
     header.tokens = 16'(PageTokens);
     header.k_exponent = k_exponent_o;
     header.v_exponent = v_exponent_o;
-    header.k_step_exponent = k_step_exponent_q;
     header.nonfinite = nonfinite_q;
-    header.v_residual = v_residual;
     header.tenant = tenant_i;
     header.k_exceptions = 8'(k_count_q);
     header.v_exceptions = 8'(v_count_q);
@@ -346,6 +248,6 @@ module nkv_page_build
     .write_o
   );
 
-  wire unused = ^{command_i, v_finite, v_number_index, values_filled, index};
+  wire unused = ^{command_i, index};
 
 endmodule

@@ -2,15 +2,13 @@
 // header, whose first 8 bytes are withheld, so that the page cannot be found yet. A burst per
 // cycle; some 50 cycles per page go to changing arrays and to the header.
 //
-// Arrays go as they become complete: the values' rows while the keys are read, the keys' rows with
-// their codes' last pass; planes and sums behind them, while the next page's keys are read.
+// The values' arrays go first, while the keys are read.
 
 module nkv_page_send
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
   import nkv_ingest_pkg::*;
 #(
-  localparam int unsigned ArrayBits = $clog2(PageArrayCount),
   localparam int unsigned BurstIndexBits = $clog2(PageTokens * 2 * Channels / BurstBytes)
 ) (
   input  logic           clk_i,
@@ -22,10 +20,10 @@ module nkv_page_send
   input  logic [63:0]    address_i,         // Offset of the page into the window; held.
   input  page_header_t   header_i,          // But for checksums; known with the last array.
   output logic           values_sent_o,     // For one cycle: arrays that come of the values' rows,
-  output logic           keys_sent_o,       // of the keys'; planes and V_SUM are still to come.
+  output logic           keys_sent_o,       // of the keys'.
   output logic           done_o,            // For one cycle.
 
-  output logic [ArrayBits-1:0] array_o,     // PageArray*, whose burst is wanted now,
+  output page_array_t    array_o,           // PageArray*, whose burst is wanted now,
   output logic [BurstIndexBits-1:0] index_o,  // and the burst's place in it.
   output logic           wants_o,
   input  logic           burst_valid_i,
@@ -37,31 +35,28 @@ module nkv_page_send
   output write_request_t write_o
 );
 
-  typedef logic [ArrayBits-1:0] array_t;
-
   localparam int unsigned CrcLatency = 10;
   localparam int unsigned CheckedBytes = 60;   // Each half of a header ends with its checksum.
   localparam int unsigned WithheldBytes = 8;
-  localparam array_t HotSum = array_t'(PageArrayCount);
-  localparam array_t ColdSum = array_t'(PageArrayCount + 1);
+  localparam int unsigned Sums = PageArrayCount + 2;  // Behind the arrays': of the header's halves.
+  localparam int unsigned SumBits = $clog2(Sums);
+  typedef logic [SumBits-1:0] sum_index_t;
+  localparam sum_index_t HotSum = sum_index_t'(PageArrayCount);
+  localparam sum_index_t ColdSum = sum_index_t'(PageArrayCount + 1);
 
-  localparam array_t [PageArrayCount-1:0] Order = '{
-      array_t'(PageArrayVSum),
-      array_t'(PageArrayKPlane3),
-      array_t'(PageArrayKPlane2),
-      array_t'(PageArrayKPlane1),
-      array_t'(PageArrayKPlane0),
-      array_t'(PageArrayKeyScales),
-      array_t'(PageArrayKExceptions),
-      array_t'(PageArrayKExponents),
-      array_t'(PageArrayKRows),
-      array_t'(PageArrayKDigest),
-      array_t'(PageArrayVExceptions),
-      array_t'(PageArrayVExponents),
-      array_t'(PageArrayVRows)
+  // Of the order in which arrays go.
+  typedef logic [$clog2(PageArrayCount+1)-1:0] turn_t;
+  localparam page_array_t [PageArrayCount-1:0] Order = '{
+      page_array_t'(PageArrayKeyScales),
+      page_array_t'(PageArrayKExceptions),
+      page_array_t'(PageArrayKExponents),
+      page_array_t'(PageArrayKRows),
+      page_array_t'(PageArrayVExceptions),
+      page_array_t'(PageArrayVExponents),
+      page_array_t'(PageArrayVRows)
   };
-  localparam array_t LastOfValues = array_t'(2);
-  localparam array_t LastOfKeys = array_t'(7);
+  localparam turn_t LastOfValues = turn_t'(2);
+  localparam turn_t LastOfKeys = turn_t'(PageArrayCount - 1);
 
   typedef enum logic [3:0] {
     StIdle,
@@ -78,10 +73,11 @@ module nkv_page_send
   } state_e;
 
   state_e      state_q;
-  array_t      turn_q, array_q;
+  turn_t       turn_q;
+  page_array_t array_q;
   logic [BurstIndexBits-1:0] index_q;
   logic [31:0] bytes_q, offset_q, payload_end_q;
-  logic [31:0] sum_q[PageArrayCount+2];
+  logic [31:0] sum_q[Sums];
   logic [3:0]  sums_due_q;
 
   // The layout's own size is larger.
@@ -100,13 +96,10 @@ module nkv_page_send
   always_comb begin
     header = header_i;
     header.payload_bytes = payload_end_q - 32'(PageHeaderBytes);
-    header.crc_k_digest = sum_q[PageArrayKDigest];
-    for (int unsigned p = 0; p < KeyPlanes; p++) header.crc_k_plane[p] = sum_q[PageArrayKPlane0+p];
     header.crc_k_exponents = sum_q[PageArrayKExponents];
     header.crc_k_rows = sum_q[PageArrayKRows];
     header.crc_k_exceptions = sum_q[PageArrayKExceptions];
     header.crc_key_scales = sum_q[PageArrayKeyScales];
-    header.crc_v_sum = sum_q[PageArrayVSum];
     header.crc_v_exponents = sum_q[PageArrayVExponents];
     header.crc_v_rows = sum_q[PageArrayVRows];
     header.crc_v_exceptions = sum_q[PageArrayVExceptions];
@@ -123,7 +116,7 @@ module nkv_page_send
   wire last = 32'(index_q) + 32'd1 == 32'(bursts_of(bytes_q));
   wire moves = state_q == StArray && burst_valid_i && room;
   wire writes = moves || (room && state_q inside {StPad, StCold, StHot});
-  wire absent = turn_q != array_t'(PageArrayCount) && layout_i.bytes[Order[turn_q]] == '0;
+  wire absent = turn_q != turn_t'(PageArrayCount) && layout_i.bytes[Order[turn_q]] == '0;
   wire array_ends = (state_q == StNext && absent) || (moves && last);
   wire [31:0] pad_offset = 32'(bursts_of(payload_end_q)) << $clog2(BurstBytes);
   wire pad_ends = offset_q + 32'(BurstBytes) == layout_i.total_bytes;
@@ -156,7 +149,7 @@ module nkv_page_send
   logic [6:0]  sum_bytes;
   burst_t      sum_data;
   logic [31:0] sum;
-  array_t      sum_of, sum_of_late;
+  sum_index_t  sum_of, sum_of_late;
   wire [6:0]   tail_bytes = bytes_q[5:0] == '0 ? 7'(BurstBytes) : 7'(bytes_q[5:0]);
 
   always_comb begin
@@ -165,7 +158,7 @@ module nkv_page_send
     sum_last = last;
     sum_bytes = last ? tail_bytes : 7'(BurstBytes);
     sum_data = burst_i;
-    sum_of = array_q;
+    sum_of = sum_index_t'(array_q);
     if (state_q inside {StHotSum, StColdSum}) begin
       sums = 1'b1;
       sum_first = 1'b1;
@@ -188,7 +181,7 @@ module nkv_page_send
     .crc_o  (sum)
   );
   nkv_delay #(
-    .Width(ArrayBits),
+    .Width(SumBits),
     .Cycles(CrcLatency)
   ) u_sum_of (
     .clk_i,
@@ -198,9 +191,9 @@ module nkv_page_send
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      for (int unsigned i = 0; i < PageArrayCount + 2; i++) sum_q[i] <= '0;
+      for (int unsigned i = 0; i < Sums; i++) sum_q[i] <= '0;
     end else if (start_i) begin
-      for (int unsigned i = 0; i < PageArrayCount + 2; i++) sum_q[i] <= '0;
+      for (int unsigned i = 0; i < Sums; i++) sum_q[i] <= '0;
     end else if (sum_valid) begin
       sum_q[sum_of_late] <= sum;
     end
@@ -228,7 +221,7 @@ module nkv_page_send
         end
         StNext: begin
           index_q <= '0;
-          if (turn_q == array_t'(PageArrayCount)) begin
+          if (turn_q == turn_t'(PageArrayCount)) begin
             offset_q <= pad_offset;
             state_q <= pad_offset == layout_i.total_bytes ? StSums : StPad;
           end else begin

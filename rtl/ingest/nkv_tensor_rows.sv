@@ -1,9 +1,9 @@
 // One tensor of a page under construction: keeps its source rows, which come once, and gives them
-// out twice, as numbers while they come and again on demand; with the second time, the stored rows,
-// RAW or DELTA4, as bursts. A word per cycle both times; DELTA4's nibbles take one more per row.
+// out on demand as they are stored, RAW or DELTA4, in bursts. A word per cycle both times; DELTA4's
+// nibbles take one more per row.
 //
-// begin_i starts a tensor, the last word sets filled_o, and replay_i lets words go out again while
-// there is room for their bursts. Numbers follow their word by 4 cycles, or 5 the second time.
+// begin_i starts a tensor. Once its last word has come, replay_i lets rows go out while there is
+// room for their bursts.
 
 module nkv_tensor_rows
   import nkv_abi_pkg::*;
@@ -26,15 +26,7 @@ module nkv_tensor_rows
 
   input  logic                 word_valid_i,
   input  element_t             word_i[ExactLanes],
-  output logic                 filled_o,
   input  logic                 replay_i,
-
-  output logic                 number_valid_o,
-  output word_index_t          number_index_o,   // In its row.
-  output logic [ExactLanes-1:0] negative_o,
-  output logic [ExactLanes-1:0] finite_o,
-  output exponent_t            exponent_o[ExactLanes],
-  output significand_t         significand_o[ExactLanes],
 
   output logic                 burst_valid_o,
   input  logic                 burst_ready_i,
@@ -48,7 +40,6 @@ module nkv_tensor_rows
   output row_exception_t       exception_o[Exceptions]
 );
 
-  localparam int unsigned DecodeLatency = 4;
   localparam int unsigned Bursts = 16;     // That wait for memory,
   localparam int unsigned UnderWay = 8;    // and that a word may become after it was read.
 
@@ -80,7 +71,6 @@ module nkv_tensor_rows
   wire read = state_q == StReplay && replay_i && has_room && !gap_q;
 
   assign free_o = state_q == StFree;
-  assign filled_o = state_q inside {StReplay, StReplayed};
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -122,38 +112,6 @@ module nkv_tensor_rows
     end
   end
 
-  // ---- Numbers ----
-  element_t    passing[ExactLanes];  // The first time or the second.
-  logic [31:0] element[ExactLanes];
-  for (genvar i = 0; i < ExactLanes; i++) begin : gen_passing
-    assign passing[i] = read_valid_q ? again[i] : word_i[i];
-    assign element[i] = 32'(passing[i]);
-  end
-
-  nkv_number_decode #(
-    .Lanes(ExactLanes),
-    .Binary32(1'b0)
-  ) u_decode (
-    .clk_i,
-    .rst_ni,
-    .valid_i      (word_valid_i || read_valid_q),
-    .dtype_i,
-    .element_i    (element),
-    .valid_o      (number_valid_o),
-    .negative_o,
-    .finite_o,
-    .exponent_o,
-    .significand_o
-  );
-  nkv_delay #(
-    .Width(WordBits),
-    .Cycles(DecodeLatency)
-  ) u_index (
-    .clk_i,
-    .data_i(read_valid_q ? read_index_q : place_q.index),
-    .data_o(number_index_o)
-  );
-
   // ---- DELTA4 ----
   logic        encoded_valid, nibbles_due_q;
   word_index_t encoded_index;
@@ -161,6 +119,11 @@ module nkv_tensor_rows
   logic [7:0]  low[ExactLanes];
   logic [3:0]  nibble[ExactLanes];
   logic [3:0]  nibble_q[Channels];
+
+  element_t    passing[ExactLanes];  // The first time or the second.
+  for (genvar i = 0; i < ExactLanes; i++) begin : gen_passing
+    assign passing[i] = read_valid_q ? again[i] : word_i[i];
+  end
 
   nkv_delta4_encode u_encode (
     .clk_i,

@@ -112,7 +112,7 @@ module nkv_row_return
   );
 
   // ---- Bursts: exponents, exceptions, rows ----
-  wire is_exponents = beat_i.tag.array inside {4'(PageArrayKExponents), 4'(PageArrayVExponents)};
+  wire is_exponents = 32'(beat_i.tag.array) inside {PageArrayKExponents, PageArrayVExponents};
   wire is_rows = !beat_i.tag.whole;
   wire is_exceptions = !is_rows && !is_exponents;
   logic exponents_ready, rows_ready, exceptions_ready, unused_exceptions_valid;

@@ -128,7 +128,8 @@ module nkv_page_accept
   };
 
   // ---- Steps while the checksums are made: what is wrong, where arrays lie, whether all of it fits ----
-  localparam int unsigned LayoutSteps = 7;  // Then the end of the last array stands.
+  // Then the end of the last array stands.
+  localparam int unsigned LayoutSteps = $clog2(PageArrayCount) + 3;
   logic [LayoutSteps+2:0] step_q;
   logic        layout_done;
   logic [31:0] offset[PageArrayCount], bytes[PageArrayCount];
@@ -245,7 +246,7 @@ module nkv_page_accept
           entry: header_q.k_exponent != pending_entry_i.k_exponent ||
               header_q.v_exponent != pending_entry_i.v_exponent,
           tenant: header_q.tenant != domain_i.tenant,
-          reserved: header_q.reserved != '0
+          reserved: {header_q.reserved, header_q.reserved2, header_q.reserved3} != '0
       };
       unlike_q <= '{
           generation: header_q.generation != pending_entry_i.generation,

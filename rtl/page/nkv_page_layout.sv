@@ -10,7 +10,7 @@ module nkv_page_layout
   input  logic        start_i,  // The shape stands from now on.
   input  page_shape_t shape_i,
 
-  output logic        done_o,   // For one cycle, seven after start_i: from now on these stand.
+  output logic        done_o,   // For one cycle, Stages + 3 after start_i: from now on these stand.
   output logic [31:0] offset_o[PageArrayCount],
   output logic [31:0] bytes_o[PageArrayCount],
   output logic [31:0] end_o     // Of the last array.
@@ -80,7 +80,7 @@ module nkv_page_layout
       end
       bursts_q[0] <= bursts_t'((32'(size_q[0]) + PageHeaderBytes + BurstBytes - 1) >> BurstLog2);
     end
-    // Sums of 2, 4, 8 and all arrays.
+    // Sums of 2, 4 and all arrays.
     for (int unsigned s = 0; s < Stages; s++) begin
       if (step_q[s+2]) begin
         for (int unsigned i = 0; i < PageArrayCount; i++) begin

@@ -40,8 +40,6 @@ module nkv_page_stream
   output list_index_t   expect_index_o
 );
 
-  typedef logic [3:0] array_t;
-
   typedef enum logic [2:0] {
     StArrays,
     StKeyRows,
@@ -54,7 +52,7 @@ module nkv_page_stream
   typedef struct packed {
     logic       whole;
     logic       padding;
-    array_t     array;
+    page_array_t array;
     logic [7:0] burst;   // Of a row, its first burst in the array,
     logic [2:0] bursts;  // and how many.
   } choice_t;
@@ -89,7 +87,7 @@ module nkv_page_stream
   // ---- Arrays, ascending; a compressed payload counts as one ----
   logic [PageArrayCount-1:0] left_q;  // Arrays that are still to be asked for.
   logic [PageArrayCount-1:0] wanted;
-  array_t array;
+  page_array_t array;
   logic keys_for_values;
   assign keys_for_values = plan_i.of_values && header.v_form == RowFormNone;
   always_comb begin
@@ -100,7 +98,7 @@ module nkv_page_stream
       wanted[PageArrayKExceptions] |= plan_i.whole[PageArrayVExceptions];
     end
     array = '0;
-    for (int i = int'(PageArrayCount) - 1; i >= 0; i--) if (left_q[i]) array = array_t'(i);
+    for (int i = int'(PageArrayCount) - 1; i >= 0; i--) if (left_q[i]) array = page_array_t'(i);
   end
   wire [PageArrayCount-1:0] then_left = left_q & (left_q - 1'b1);
 
@@ -113,7 +111,7 @@ module nkv_page_stream
   wire        rows_now = announced_q && (state_q == StKeyRows || of_values);
   logic       moves;  // There is room for another choice.
   wire        row_done = row_valid && moves;
-  wire array_t rows_array = of_values ? array_t'(PageArrayVRows) : array_t'(PageArrayKRows);
+  wire page_array_t rows_array = of_values ? page_array_t'(PageArrayVRows) : page_array_t'(PageArrayKRows);
   logic [1:0][5:0] granules_q;  // Of one row, of 8 bytes: of keys, of values.
 
   nkv_row_places u_rows (
@@ -222,16 +220,10 @@ module nkv_page_stream
   logic [31:0] crc;
   always_comb begin
     unique case (32'(choice_q.array))
-      PageArrayKDigest: crc = header.crc_k_digest;
-      PageArrayKPlane0: crc = header.crc_k_plane[0];
-      PageArrayKPlane1: crc = header.crc_k_plane[1];
-      PageArrayKPlane2: crc = header.crc_k_plane[2];
-      PageArrayKPlane3: crc = header.crc_k_plane[3];
       PageArrayKExponents: crc = header.crc_k_exponents;
       PageArrayKRows: crc = header.crc_k_rows;
       PageArrayKExceptions: crc = header.crc_k_exceptions;
       PageArrayKeyScales: crc = header.crc_key_scales;
-      PageArrayVSum: crc = header.crc_v_sum;
       PageArrayVExponents: crc = header.crc_v_exponents;
       PageArrayVRows: crc = header.crc_v_rows;
       default: crc = header.crc_v_exceptions;

@@ -9,8 +9,10 @@ package nkv_select_pkg;
   // A score less the row's reference, biased: see nkv_score_bin.
   localparam int unsigned WordBits = 64;
 
-  // Cycles from a score to its binary32 number.
   // verilator lint_off UNUSEDPARAM
+  // A row's reference, and its bins, are in units of 2^this: see nkv_score_bin.
+  localparam int unsigned ReferenceShift = 32;
+  // Cycles from a score to its binary32 number.
   localparam int unsigned ScoreFloatLatency = 14;
   // verilator lint_on UNUSEDPARAM
 

@@ -8,6 +8,7 @@ module nkv_rank_rows
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
   import nkv_exact_pkg::*;
+  import nkv_select_pkg::ReferenceShift;
   import nkv_select_pkg::select_command_e;
   import nkv_select_pkg::token_t;
 (
@@ -53,19 +54,19 @@ module nkv_rank_rows
   // ---- Bins laid by the first candidate ----
   localparam int unsigned FirstBits = 11;
   wire starts = candidate_valid_i && command_ready_o && !started_q;
-  logic [ScoreBits-1:PlaneWeightShift] magnitude;
+  logic [ScoreBits-1:ReferenceShift] magnitude;
   logic [5:0] first_shift;
   // In bins of 16 << shift times 2^32: 2^39 is 1/512 of an exponent of R.
-  localparam logic [5:0] IndexerShift = 6'(nkv_indexer_pkg::FractionBits - 9 - PlaneWeightShift - 4);
+  localparam logic [5:0] IndexerShift = 6'(nkv_indexer_pkg::FractionBits - 9 - ReferenceShift - 4);
   always_comb begin
     magnitude = '0;
     for (int unsigned r = 0; r < Rows; r++) begin
-      magnitude |= candidate_score_i[r][ScoreBits-1:PlaneWeightShift] ^
-          {(ScoreBits - PlaneWeightShift) {candidate_score_i[r][ScoreBits-1]}};
+      magnitude |= candidate_score_i[r][ScoreBits-1:ReferenceShift] ^
+          {(ScoreBits - ReferenceShift) {candidate_score_i[r][ScoreBits-1]}};
     end
     first_shift = '0;
-    for (int unsigned i = FirstBits; i < ScoreBits - PlaneWeightShift; i++) begin
-      if (magnitude[PlaneWeightShift+i]) first_shift = 6'(i - FirstBits + 1);
+    for (int unsigned i = FirstBits; i < ScoreBits - ReferenceShift; i++) begin
+      if (magnitude[ReferenceShift+i]) first_shift = 6'(i - FirstBits + 1);
     end
     if (indexer_i) first_shift = IndexerShift;
   end
@@ -99,7 +100,7 @@ module nkv_rank_rows
       .command_i      (command),
       .k_i,
       .reference_i    (indexer_i ? 31'(magnitude)
-                       : 31'(signed'(candidate_score_i[r][ScoreBits-1:PlaneWeightShift]))),
+                       : 31'(signed'(candidate_score_i[r][ScoreBits-1:ReferenceShift]))),
       .shift_i        (first_shift),
       .in_valid_i     (candidate_valid_i && candidate_ready_o && in_use[r]),
       .in_ready_o     (in_ready[r]),

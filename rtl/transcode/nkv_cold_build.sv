@@ -207,9 +207,8 @@ module nkv_cold_build
     header.codec = codec_i;
     header.generation = page_i.generation;
     header.payload_bytes = sizes_q.payload_bytes;
-    {header.crc_k_digest, header.crc_k_plane, header.crc_k_exponents, header.crc_k_rows} = '0;
-    {header.crc_k_exceptions, header.crc_key_scales, header.crc_v_sum} = '0;
-    {header.crc_v_exponents, header.crc_v_rows} = '0;
+    {header.crc_k_exponents, header.crc_k_rows, header.crc_k_exceptions} = '0;
+    {header.crc_key_scales, header.crc_v_exponents, header.crc_v_rows} = '0;
     header.crc_v_exceptions = payload_sum_q;
     header.crc_hot = hot_sum_q;
     header.crc_cold = cold_sum_q;

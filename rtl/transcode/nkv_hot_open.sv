@@ -53,11 +53,11 @@ module nkv_hot_open
   };
 
   // ---- Bursts ----
-  wire is_rows = beat_i.tag.array inside {4'(PageArrayKRows), 4'(PageArrayVRows)};
-  wire is_exponents = beat_i.tag.array inside {4'(PageArrayKExponents), 4'(PageArrayVExponents)};
-  wire of_values = beat_i.tag.array == 4'(PageArrayVExceptions);
-  wire is_exceptions = beat_i.tag.array == 4'(PageArrayKExceptions) || of_values;
-  wire is_scales = beat_i.tag.array == 4'(PageArrayKeyScales);
+  wire is_rows = 32'(beat_i.tag.array) inside {PageArrayKRows, PageArrayVRows};
+  wire is_exponents = 32'(beat_i.tag.array) inside {PageArrayKExponents, PageArrayVExponents};
+  wire of_values = 32'(beat_i.tag.array) == PageArrayVExceptions;
+  wire is_exceptions = 32'(beat_i.tag.array) == PageArrayKExceptions || of_values;
+  wire is_scales = 32'(beat_i.tag.array) == PageArrayKeyScales;
   // Their rows are all there.
   wire restores = beat_valid_i && is_exceptions && (stored_q || (values_q && !of_values));
   logic rows_ready, exponents_ready;

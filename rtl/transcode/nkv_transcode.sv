@@ -69,7 +69,7 @@ module nkv_transcode
     coming.empty = header.codec != CodecNone && header.payload_bytes == '0;
     coming.last_array = '0;
     for (int unsigned i = 0; i < PageArrayCount; i++) begin
-      if (header.codec == CodecNone && record_i.bytes[i] != '0) coming.last_array = 4'(i);
+      if (header.codec == CodecNone && record_i.bytes[i] != '0) coming.last_array = page_array_t'(i);
     end
     coming.page = page_i;
     coming.generation = generation_i;

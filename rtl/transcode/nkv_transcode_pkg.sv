@@ -36,7 +36,7 @@ package nkv_transcode_pkg;
     page_header_t header;
     page_index_t  index;       // In the command's list.
     logic         empty;       // Its body has no burst.
-    logic [3:0]   last_array;  // Else this array's last burst is the body's.
+    page_array_t  last_array;  // Else this array's last burst is the body's.
     logic [31:0]  page;
     logic [15:0]  generation;
   } moving_page_t;

@@ -48,7 +48,7 @@ const char* header_use_status(const struct nkv_completion* completion, int* erro
 uint64_t header_use_registers(uint64_t limits, uint32_t queue) {
   const uint64_t head_dim =
       (limits & NKV_REG_LIMITS_HEAD_DIM_MASK) >> NKV_REG_LIMITS_HEAD_DIM_SHIFT;
-  const uint64_t features = NKV_FEATURE_TOPK | NKV_FEATURE_ALL;
+  const uint64_t features = NKV_FEATURE_CODES | NKV_FEATURE_ALL;
   if (!nkv_is_register(NKV_REG_SQ_TAIL(queue))) return 0;
   return head_dim + features + NKV_ABI_ID + NKV_REG_SQ_TAIL(queue) + NKV_REG_MAP_BYTES;
 }

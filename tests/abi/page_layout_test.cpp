@@ -37,7 +37,7 @@ TEST(PageLayout, PutsEveryArrayWhereTheContractSays) {
 }
 
 // Worked out by hand from the contract's text for the most common page.
-TEST(PageLayout, Bf16Delta4HeadDim128Takes29952Bytes) {
+TEST(PageLayout, Bf16Delta4HeadDim128Takes25088Bytes) {
   nkv_page_shape shape{};
   shape.k_form = NKV_ROW_FORM_DELTA4;
   shape.v_form = NKV_ROW_FORM_DELTA4;
@@ -46,16 +46,14 @@ TEST(PageLayout, Bf16Delta4HeadDim128Takes29952Bytes) {
   shape.value_dim = 128;
   nkv_page_layout layout;
   nkv_lay_out_page(&shape, &layout);
-  EXPECT_EQ(layout.offset[NKV_PAGE_ARRAY_K_DIGEST], 128U);
-  EXPECT_EQ(layout.offset[NKV_PAGE_ARRAY_K_PLANE0], 384U);
-  EXPECT_EQ(layout.offset[NKV_PAGE_ARRAY_K_PLANE3], 3456U);
-  EXPECT_EQ(layout.offset[NKV_PAGE_ARRAY_K_ROWS], 4608U);
+  EXPECT_EQ(layout.offset[NKV_PAGE_ARRAY_K_EXPONENTS], 128U);
+  EXPECT_EQ(layout.offset[NKV_PAGE_ARRAY_K_ROWS], 256U);
   EXPECT_EQ(layout.bytes[NKV_PAGE_ARRAY_K_ROWS], 12288U);
   EXPECT_EQ(layout.bytes[NKV_PAGE_ARRAY_KEY_SCALES], 0U);
-  EXPECT_EQ(layout.offset[NKV_PAGE_ARRAY_V_SUM], 16960U);
-  EXPECT_EQ(layout.offset[NKV_PAGE_ARRAY_V_ROWS], 17600U);
-  EXPECT_EQ(layout.offset[NKV_PAGE_ARRAY_V_EXCEPTIONS], 29888U);
-  EXPECT_EQ(layout.total_bytes, 29952U);
+  EXPECT_EQ(layout.offset[NKV_PAGE_ARRAY_V_EXPONENTS], 12608U);
+  EXPECT_EQ(layout.offset[NKV_PAGE_ARRAY_V_ROWS], 12736U);
+  EXPECT_EQ(layout.offset[NKV_PAGE_ARRAY_V_EXCEPTIONS], 25024U);
+  EXPECT_EQ(layout.total_bytes, 25088U);
 }
 
 TEST(PageLayout, KeyScalesAreThereOnlyWithTheirFlag) {
@@ -86,18 +84,18 @@ TEST(PageLayout, CodesAreThereOnlyWithTheirFlagAndLast) {
   shape.flags = NKV_PAGE_FLAG_CODES;
   nkv_page_layout with;
   nkv_lay_out_page(&shape, &with);
-  for (int array = NKV_PAGE_ARRAY_CODE_HEAD; array < NKV_PAGE_ARRAY_COUNT; ++array) {
+  for (int array = NKV_PAGE_ARRAY_CODE_SUMMARY; array < NKV_PAGE_ARRAY_COUNT; ++array) {
     EXPECT_EQ(without.bytes[array], 0U);
   }
-  // What a scan reads beside the header's first burst: 1 + 3 + 8 bursts.
-  EXPECT_EQ(with.offset[NKV_PAGE_ARRAY_CODE_HEAD], without.offset[NKV_PAGE_ARRAY_CODE_HEAD]);
+  // What a scan reads beside the header's first burst: 3 + 8 bursts.
+  EXPECT_EQ(with.offset[NKV_PAGE_ARRAY_CODE_SUMMARY], without.offset[NKV_PAGE_ARRAY_CODE_SUMMARY]);
   EXPECT_EQ(with.bytes[NKV_PAGE_ARRAY_CODE_SUMMARY], 192U);
   EXPECT_EQ(with.bytes[NKV_PAGE_ARRAY_K_SIGNS], 512U);
   EXPECT_EQ(with.bytes[NKV_PAGE_ARRAY_K_CODES], 1536U);
   EXPECT_EQ(with.bytes[NKV_PAGE_ARRAY_V_CODES], 1536U);
   EXPECT_EQ(with.bytes[NKV_PAGE_ARRAY_K_GAINS], 64U);
   EXPECT_EQ(with.offset[NKV_PAGE_ARRAY_K_GAINS] + 64U,
-            with.offset[NKV_PAGE_ARRAY_CODE_HEAD] + 64U + 192U + 512U + 1536U + 1536U + 64U);
+            with.offset[NKV_PAGE_ARRAY_CODE_SUMMARY] + 192U + 512U + 1536U + 1536U + 64U);
 }
 
 TEST(RowBytes, FollowFormAndType) {

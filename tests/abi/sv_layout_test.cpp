@@ -147,7 +147,7 @@ TEST_F(SvLayout, PageLayoutAgreesWithThatOfC) {
     probe_->eval();
     nkv_page_layout layout;
     nkv_lay_out_page(&shape, &layout);
-    for (std::size_t array = 0; array < NKV_PAGE_ARRAY_CODE_HEAD; ++array) {
+    for (std::size_t array = 0; array < NKV_PAGE_ARRAY_CODE_SUMMARY; ++array) {
       ASSERT_EQ(probe_->layout_bytes_o[array], layout.bytes[array]) << "array " << array;
       ASSERT_EQ(probe_->layout_offset_o[array], layout.offset[array]) << "array " << array;
     }

@@ -166,9 +166,9 @@ REPLACEMENTS = {
         ["format.MAX_GROUP", "duplicate name", "limit.MAX_GROUP"],
     ),
     "names alike without underscores": (
-        'name = "K_PLANE1"',
-        'name = "K_PLANE_0"',
-        ["page.arrays.K_PLANE_0", "duplicate name", "page.arrays.K_PLANE0"],
+        '{ name = "KEY_SCALES"',
+        '{ name = "X_0", bytes = "0", doc = "." },\n  { name = "X0"',
+        ["page.arrays.X0", "duplicate name", "page.arrays.X_0"],
     ),
     "typing error in a key": (
         "multiple = 4, doc",
@@ -211,9 +211,9 @@ REPLACEMENTS = {
         ["struct.attend_command.window", "an address is 64 bits"],
     ),
     "checked array": (
-        'bits = 32, count = "KEY_PLANES", doc',
-        'bits = 32, count = "KEY_PLANES", max = 3, doc',
-        ["struct.page_header.crc_k_plane", "only a single unsigned field"],
+        'bits = 8, count = "NAMESPACE_TEXT_BYTES", doc',
+        'bits = 8, count = "NAMESPACE_TEXT_BYTES", max = 3, doc',
+        ["struct.daemon_namespace_info.text", "only a single unsigned field"],
     ),
     "name in the wrong case": (
         '{ name = "kv_head", bits = 16, doc = "Written',
@@ -276,23 +276,23 @@ REPLACEMENTS = {
         ["register.QUEUE_STATUS", "stride 0x88 must be a power of two"],
     ),
     "unknown quantity in a page size": (
-        'bytes = "4 * value_dim"',
-        'bytes = "4 * valuedim"',
-        ["page.arrays.V_SUM", "valuedim", "did you mean `value_dim`"],
+        'bytes = "value_dim"',
+        'bytes = "valuedim"',
+        ["page.arrays.V_EXPONENTS", "valuedim", "did you mean `value_dim`"],
     ),
     "unsafe page size": (
-        'bytes = "4 * value_dim"',
-        'bytes = "4 * value_dim - 4"',
-        ["page.arrays.V_SUM", "only numbers, names"],
+        'bytes = "value_dim"',
+        'bytes = "value_dim - 4"',
+        ["page.arrays.V_EXPONENTS", "only numbers, names"],
     ),
     "page beyond 32 bits": (
-        'bytes = "4 * value_dim"',
+        'bytes = "value_dim"',
         'bytes = "value_dim * value_dim"',
         ["page.arrays", "beyond 32-bit sizes"],
     ),
     "array of hosts among those of devices": (
-        '{ name = "V_SUM"',
-        '{ scope = "host", name = "V_SUM"',
+        '{ name = "V_ROWS"',
+        '{ scope = "host", name = "V_ROWS"',
         ["page.arrays", "come last"],
     ),
     "condition on nothing": (
@@ -438,7 +438,7 @@ def test_check_names_every_stale_file_and_what_to_do(tmp_path: Path) -> None:
 
 def test_a_wrong_contract_stops_the_generator_before_it_writes(tmp_path: Path) -> None:
     contract, out = tmp_path / "contract.toml", tmp_path / "out"
-    contract.write_text(altered("value = 5,", "value = 4,"), encoding="utf-8")
+    contract.write_text(altered("GATHER = { value = 5,", "GATHER = { value = 4,"), encoding="utf-8")
     result = generate("--contract", contract, "--out", out)
     assert result.returncode == 2
     assert "Traceback" not in result.stderr

@@ -47,15 +47,10 @@ void seal_arrays(std::span<std::byte> page) {
   const auto crc = [&](int array) {
     return crc32c(page.data() + layout.offset[array], layout.bytes[array]);
   };
-  header.crc_k_digest = crc(NKV_PAGE_ARRAY_K_DIGEST);
-  for (int plane = 0; plane < NKV_KEY_PLANES; ++plane) {
-    header.crc_k_plane[plane] = crc(NKV_PAGE_ARRAY_K_PLANE0 + plane);
-  }
   header.crc_k_exponents = crc(NKV_PAGE_ARRAY_K_EXPONENTS);
   header.crc_k_rows = crc(NKV_PAGE_ARRAY_K_ROWS);
   header.crc_k_exceptions = crc(NKV_PAGE_ARRAY_K_EXCEPTIONS);
   header.crc_key_scales = crc(NKV_PAGE_ARRAY_KEY_SCALES);
-  header.crc_v_sum = crc(NKV_PAGE_ARRAY_V_SUM);
   header.crc_v_exponents = crc(NKV_PAGE_ARRAY_V_EXPONENTS);
   header.crc_v_rows = crc(NKV_PAGE_ARRAY_V_ROWS);
   header.crc_v_exceptions = crc(NKV_PAGE_ARRAY_V_EXCEPTIONS);

@@ -35,7 +35,6 @@ KernelList::KernelList(const model::ListedPages& pages) {
     first_burst.push_back(static_cast<std::uint32_t>(memory.size()));
     const Bursts page = to_bursts(listed.page.bytes());
     memory.insert(memory.end(), page.begin(), page.end());
-    steps.push_back(listed.page.header().k_step_exponent);
     visible.push_back(listed.visible);
   }
 }

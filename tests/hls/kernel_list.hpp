@@ -27,7 +27,6 @@ struct KernelList {
 
   Bursts memory;
   std::vector<std::uint32_t> first_burst;
-  std::vector<std::int16_t> steps;
   std::vector<std::uint64_t> visible;
 };
 

@@ -2,10 +2,8 @@
 
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <stdexcept>
 
-#include "crc32c.hpp"
 #include "page.hpp"
 #include "page_builder.hpp"
 #include "rows.hpp"
@@ -15,7 +13,7 @@ namespace nearkv::hls_test {
 namespace {
 
 constexpr std::uint16_t kTenant = 7;
-constexpr std::size_t kPageRoom = 96 * std::size_t{1024};
+constexpr std::size_t kPageRoom = 24 * std::size_t{1024};
 
 std::uint16_t to_bf16(double value) {
   return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16);
@@ -68,31 +66,6 @@ nkv_page_header identity_of(const ListShape& shape) {
   return header;
 }
 
-// Any digest; exponents about where weights neither vanish nor stop at the limit of g, or beyond.
-void forge(model::BuiltPage* page, test::Random& random) {
-  nkv_page_header& header = page->header;
-  const nkv_page_shape shape = model::shape_of(header);
-  nkv_page_layout layout;
-  nkv_lay_out_page(&shape, &layout);
-  const auto digest =
-      std::span(page->bytes)
-          .subspan(layout.offset[NKV_PAGE_ARRAY_K_DIGEST], layout.bytes[NKV_PAGE_ARRAY_K_DIGEST]);
-  for (std::byte& byte : digest) byte = static_cast<std::byte>(random());
-  header.k_exponent = static_cast<std::uint8_t>(test::pick(random, 120, 130));
-  switch (test::pick(random, 0, 3)) {
-    case 0:
-      header.k_step_exponent = static_cast<std::int16_t>(random());
-      break;
-    case 1:
-      header.k_step_exponent = static_cast<std::int16_t>(32767);
-      break;
-    default:
-      header.k_step_exponent =
-          static_cast<std::int16_t>(static_cast<int>(test::pick(random, 0, 60)) - 40);
-  }
-  header.crc_k_digest = model::crc32c(digest);
-}
-
 }  // namespace
 
 void ScanList::add_page(std::uint32_t index, test::Random& random) {
@@ -101,15 +74,6 @@ void ScanList::add_page(std::uint32_t index, test::Random& random) {
       identity_of(shape_),
       {.keys = std::as_bytes(std::span(patterns)), .values = {}, .key_scales = {}});
   if (!page) throw std::logic_error("a RAW page has no exceptions");
-  if (shape_.keys == Keys::kForged) {
-    forge(&*page, random);
-    nkv_page_header& header = page->header;
-    std::memcpy(page->bytes.data(), &header, sizeof(header));
-    // Checksums of the header cover what was forged.
-    header.crc_hot = model::crc32c(
-        std::as_bytes(std::span(&header, 1)).first(offsetof(nkv_page_header, crc_hot)));
-    std::memcpy(page->bytes.data(), &header, sizeof(header));
-  }
   nkv_page_entry entry{};
   entry.page = static_cast<std::uint32_t>(index * kPageRoom / NKV_PAGE_GRAIN_BYTES);
   entry.generation = 1;
@@ -119,7 +83,6 @@ void ScanList::add_page(std::uint32_t index, test::Random& random) {
 
 ScanList::ScanList(const ListShape& shape, test::Random& random)
     : shape_(shape), memory_(shape.pages * kPageRoom) {
-  if (shape_.visibility.tokens == 0) shape_.visibility.tokens = shape.pages * NKV_PAGE_TOKENS;
   for (std::uint32_t page = 0; page < shape.pages; ++page) add_page(page, random);
   key_exponent_ = model::list_exponents(entries_).key;
 
@@ -139,12 +102,12 @@ ScanList::ScanList(const ListShape& shape, test::Random& random)
     throw std::logic_error("the query is finite");
   }
 
-  model::PageDemand demand{.head_dim = static_cast<std::uint16_t>(shape.head_dim),
-                           .value_dim = std::nullopt,
-                           .whole_header = false,
-                           .streamed = {NKV_PAGE_ARRAY_K_DIGEST}};
+  const model::Visibility all{.tokens = shape.pages * NKV_PAGE_TOKENS, .window = 0, .sinks = 0};
+  const model::PageDemand demand{.head_dim = static_cast<std::uint16_t>(shape.head_dim),
+                                 .value_dim = std::nullopt,
+                                 .streamed = {NKV_PAGE_ARRAY_K_ROWS}};
   const model::Domain domain{.window = model::Window(memory_), .tenant = kTenant};
-  if (!model::ListedPages::open(domain, entries_, shape_.visibility, demand, &pages_).ok()) {
+  if (!model::ListedPages::open(domain, entries_, all, demand, &pages_).ok()) {
     throw std::logic_error("the pages are whole");
   }
 }

@@ -1,10 +1,9 @@
-// Page lists for tests of the plane stage, built and read by the model.
+// Page lists for tests of kernels that read rows, built and read by the model.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "midpoints.hpp"
 #include "page_list.hpp"
 #include "query.hpp"
 #include "support/seed.hpp"
@@ -13,12 +12,11 @@ namespace nearkv::hls_test {
 
 inline constexpr std::uint32_t kScanRows = 8;
 
-/// What keys, queries and digests look like.
+/// What keys look like.
 enum class Keys {
   kNormal,   ///< Channels of several sizes.
-  kBiased,   ///< Pages far from the first: midpoints saturate.
+  kBiased,   ///< Pages far from the first.
   kAnyBits,  ///< Any bf16 pattern, NaN and infinities among them.
-  kForged,   ///< Any digest, step exponent and key exponent, with right checksums.
   kZero,     ///< Nothing but zeros.
 };
 
@@ -26,10 +24,9 @@ struct ListShape {
   std::uint32_t head_dim = 128;
   std::uint32_t pages = 4;
   Keys keys = Keys::kNormal;
-  model::Visibility visibility{.tokens = 0, .window = 0, .sinks = 0};  ///< tokens 0: all.
 };
 
-/// Pages in a memory of their own, accepted as a scan of `planes` planes accepts them.
+/// Pages in a memory of their own, accepted as a scan of all key rows accepts them.
 class ScanList {
  public:
   ScanList(const ListShape& shape, test::Random& random);

@@ -275,6 +275,33 @@ static const char* use_pool(struct nearkv_device* device) {
   return failed;
 }
 
+/* A device that makes no codes says so. */
+static const char* use_gains(struct nearkv_device* device) {
+  struct nearkv_pool_options options;
+  nearkv_pool_options_init(&options);
+  CHECK(options.codes == 0);
+  options.shape.head_dim = options.shape.value_dim = kDim;
+  options.codes = 1;
+  struct nearkv_pool* pool = NULL;
+  const int made = nearkv_pool_create(device, &options, &pool, text, sizeof(text));
+  if (made == -EOPNOTSUPP && strstr(text, "makes no codes") != NULL) return NULL;
+  CHECK(made == 0);
+  int8_t gains[kDim] = {1, -1};
+  int8_t found[kDim] = {0};
+  const struct nearkv_rows key_rows = {keys, kDim * 2, 0};
+  const struct nearkv_rows value_rows = {values, kDim * 2, 0};
+  CHECK(nearkv_gains(pool, 0, 0, found) == -ENOENT);
+  CHECK(nearkv_set_gains(pool, 0, 0, gains) == 0);
+  CHECK(nearkv_set_gains(pool, 0, 1, gains) == -EINVAL);
+  CHECK(nearkv_create_sequence(pool, 1) == 0);
+  CHECK(nearkv_append(pool, 1, 0, &key_rows, &value_rows, kTokens) == 0);
+  gains[1] = -2;
+  CHECK(nearkv_set_gains(pool, 0, 0, gains) == -EEXIST);
+  CHECK(nearkv_gains(pool, 0, 0, found) == 0 && found[0] == 1 && found[1] == -1);
+  nearkv_pool_close(pool);
+  return NULL;
+}
+
 const char* nearkv_c_api_use(const char* uri, uint8_t codec_to_use);
 
 const char* nearkv_c_api_use(const char* uri, uint8_t codec_to_use) {
@@ -285,6 +312,7 @@ const char* nearkv_c_api_use(const char* uri, uint8_t codec_to_use) {
   struct nearkv_device* device = NULL;
   CHECK(nearkv_device_open(uri, &device, text, sizeof(text)) == 0);
   failed = use_pool(device);
+  if (failed == NULL) failed = use_gains(device);
   nearkv_device_close(device);
   return failed;
 }

@@ -130,8 +130,7 @@ TEST_P(DamageTest, NoBitOfAPageGoesUnnoticed) {
   };
 
   const Results dense = attend(NKV_ATTEND_MODE_DENSE);
-  const bool has_tail = offers_feature(*device_, NKV_FEATURE_ATTEND_TAIL);
-  const bool has_planes = offers_planes(*device_);
+  const bool has_codes = offers_feature(*device_, NKV_FEATURE_CODES);
   const Results tail = attend(NKV_ATTEND_MODE_TAIL);
   const Results full = top_k(NKV_SELECT_FULL);
   const Results statistical = top_k(NKV_SELECT_STATISTICAL);
@@ -164,11 +163,10 @@ TEST_P(DamageTest, NoBitOfAPageGoesUnnoticed) {
     expect_never_wrong(dense, attend(NKV_ATTEND_MODE_DENSE));
     expect_never_wrong(full, top_k(NKV_SELECT_FULL));
     expect_never_wrong(gathered, gather());
-    // Rows read one here and one there are not worth reading the whole page for its checksum: they
-    // rely on the memory's own protection.
-    const bool rows = array == NKV_PAGE_ARRAY_K_ROWS || array == NKV_PAGE_ARRAY_V_ROWS;
-    if (!rows && has_tail) expect_never_wrong(tail, attend(NKV_ATTEND_MODE_TAIL));
-    if (!rows && has_planes) expect_never_wrong(statistical, top_k(NKV_SELECT_STATISTICAL));
+    if (has_codes) {
+      expect_never_wrong(tail, attend(NKV_ATTEND_MODE_TAIL));
+      expect_never_wrong(statistical, top_k(NKV_SELECT_STATISTICAL));
+    }
     page[byte] ^= mask;
   }
   EXPECT_GT(found, 1500 / every);

@@ -63,54 +63,32 @@ TEST_P(DeviceTest, DenseAttentionOfWideHeadsMatchesDoublePrecision) {
   expect_dense_attention(kWide);
 }
 
-// A radius of the greatest z covers whole cells of rows of up to 84 channels.
-TEST_P(DeviceTest, StatisticalTopKOfWholeCellsIsThatOfTheFullScan) {
-  if (!offers_planes(bench_.device())) GTEST_SKIP() << has_no("STATISTICAL");
-  for (const Shape shape :
-       {Shape::kGaussian, Shape::kBiased, Shape::kTopics, Shape::kOutliers, Shape::kDuplicates}) {
-    for (const std::size_t dim : {64U, 80U}) {
-      SCOPED_TRACE("shape " + std::to_string(static_cast<int>(shape)) + ", dim " +
-                   std::to_string(dim));
-      bench_.clear();
-      const KvData data = make_kv(shape, 2000, dim, dim, 3);
-      const StoredList list = append(&bench_, data, form_for(shape));
-      ASSERT_EQ(list.completion.status, NKV_STATUS_OK);
-      const std::vector<std::uint16_t> queries = make_queries(data, 4, 3.0, 5);
-      nkv_topk_command command = topk_command(&bench_, list, queries, 64, NKV_SELECT_STATISTICAL);
-      command.z = 255;
-      const TopKOutcome statistical = top_k(&bench_, command);
-      const TopKOutcome full =
-          top_k(&bench_, topk_command(&bench_, list, queries, 64, NKV_SELECT_FULL));
-      ASSERT_EQ(statistical.completion.status, NKV_STATUS_OK);
-      ASSERT_EQ(full.completion.status, NKV_STATUS_OK);
-      EXPECT_EQ(statistical.ids, full.ids);
-      EXPECT_EQ(statistical.scores, full.scores);
-    }
-  }
-}
-
-TEST_P(DeviceTest, TailIsCloseToDense) {
-  if (!offers_feature(bench_.device(), NKV_FEATURE_ATTEND_TAIL)) GTEST_SKIP() << has_no("TAIL");
+TEST_P(DeviceTest, ListsWithoutCodesAreAnsweredExactly) {
+  if (!offers_feature(bench_.device(), NKV_FEATURE_CODES)) GTEST_SKIP() << has_no("codes");
   const KvData data = make_kv(Shape::kTopics, 2000, 128, 128, 3);
   const StoredList list = append(&bench_, data);
   ASSERT_EQ(list.completion.status, NKV_STATUS_OK);
   const std::vector<std::uint16_t> queries = make_queries(data, 4, 3.0, 5);
   nkv_attend_command command = attend_command(&bench_, list, queries);
-  command.mode = NKV_ATTEND_MODE_TAIL;
-  struct Step {
-    std::uint16_t top_k;
-    double error;
-  };
-  for (const Step& step : {Step{0, 1.0}, Step{16, 0.4}, Step{256, 0.05}, Step{2000, kDenseError}}) {
-    command.top_k = step.top_k;
+  command.error = 0.5F;
+  const AttendOutcome dense = attend(&bench_, command);
+  for (const std::uint8_t mode : {NKV_ATTEND_MODE_TAIL, NKV_ATTEND_MODE_BOUNDED}) {
+    command.mode = mode;
     const AttendOutcome outcome = attend(&bench_, command);
     ASSERT_EQ(outcome.completion.status, NKV_STATUS_OK);
-    for (std::size_t row = 0; row < 4; ++row) {
-      const double error =
-          relative_error(outcome.row(row, 128), exact_attention(data, queries, row).output);
-      EXPECT_LT(error, step.error) << "top_k " << step.top_k << ", row " << row;
-    }
+    EXPECT_EQ(outcome.completion.flags, NKV_COMPLETION_FLAG_DENSE_FALLBACK);
+    EXPECT_EQ(outcome.completion.stream_bursts, dense.completion.stream_bursts);
+    EXPECT_EQ(outcome.output, dense.output);
+    EXPECT_EQ(outcome.lse, dense.lse);
+    EXPECT_EQ(outcome.bound, std::vector<float>(4));
   }
+  const TopKOutcome statistical =
+      top_k(&bench_, topk_command(&bench_, list, queries, 64, NKV_SELECT_STATISTICAL));
+  const TopKOutcome full =
+      top_k(&bench_, topk_command(&bench_, list, queries, 64, NKV_SELECT_FULL));
+  EXPECT_EQ(statistical.ids, full.ids);
+  EXPECT_EQ(statistical.scores, full.scores);
+  EXPECT_EQ(statistical.completion.stream_bursts, full.completion.stream_bursts);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, DeviceTest, testing::ValuesIn(device_uris()), device_name);

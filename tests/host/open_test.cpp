@@ -179,8 +179,12 @@ TEST_F(PoolFileTest, ThatHoldsNoPoolIsRefused) {
 }
 
 TEST_F(PoolFileTest, OfAnotherVersionIsRefused) {
-  overwrite(offsetof(nkv_pool_header, version), 9);
-  expect_refused_pool(small_pool(), "version 9");
+  for (const int version : {4, 9}) {
+    overwrite(offsetof(nkv_pool_header, version), static_cast<char>(version));
+    expect_refused_pool(small_pool(), "format " + std::to_string(version));
+    expect_refused_pool(small_pool(), "delete it and create one");
+    expect_refused_pool(small_pool(), "read it out with the version of NearKV that wrote it");
+  }
 }
 
 TEST_F(PoolFileTest, WithADamagedHeaderIsRefused) {

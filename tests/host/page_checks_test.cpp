@@ -55,7 +55,7 @@ class PageChecksTest : public testing::Test {
 
   void damage_values() const { flip_value_bit(page()); }
 
-  Status attend(std::uint8_t mode = NKV_ATTEND_MODE_DENSE) {
+  Status attend() {
     std::vector<float> output(kDim);
     float lse = 0;
     AttendRequest request;
@@ -66,7 +66,6 @@ class PageChecksTest : public testing::Test {
     request.lse = std::span(&lse, 1);
     AttendOptions options;
     options.scale = 0.125F;
-    options.mode = mode;
     return pool_->attend(std::span(&request, 1), options);
   }
 
@@ -77,12 +76,10 @@ class PageChecksTest : public testing::Test {
 };
 
 TEST_F(PageChecksTest, DamageBeforeTheFirstUseIsFoundByIt) {
-  for (const std::uint8_t mode : {NKV_ATTEND_MODE_DENSE, NKV_ATTEND_MODE_TAIL}) {
-    open(kNever);
-    damage_values();  // TAIL reads none of this page's values, and finds it all the same.
-    EXPECT_EQ(attend(mode), Status::kCorrupt);
-    EXPECT_EQ(attend(mode), Status::kCorrupt) << "a failed comparison has counted";
-  }
+  open(kNever);
+  damage_values();
+  EXPECT_EQ(attend(), Status::kCorrupt);
+  EXPECT_EQ(attend(), Status::kCorrupt) << "a failed comparison has counted";
 }
 
 TEST_F(PageChecksTest, APageInTheSamePlaceIsAnotherPage) {
@@ -137,7 +134,6 @@ TEST_F(PageChecksTest, AlwaysIsAtEachUse) {
   ASSERT_EQ(attend(), Status::kOk);
   damage_values();
   EXPECT_EQ(attend(), Status::kCorrupt);
-  EXPECT_EQ(attend(NKV_ATTEND_MODE_TAIL), Status::kOk) << "reads none of this page's values";
   EXPECT_EQ(pool_->usage().oldest_check, 0ns);
 }
 

@@ -281,33 +281,6 @@ TEST(Append, FillsHeaderAndEntries) {
   }
 }
 
-TEST(Append, RemembersTheValues) {
-  Device device;
-  Random random(10);
-  const Rows keys = normal_rows(NKV_DTYPE_BF16, kPage, 32, 1.0, random);
-  const Rows values = normal_rows(NKV_DTYPE_BF16, kPage, 48, 3.0, random);
-  const Sequence sequence = append(device, keys, values);
-  const auto entry = read_entries(device, sequence)[0];
-  const auto sums = read_array(device, entry, NKV_PAGE_ARRAY_V_SUM);
-  double residual = 0;
-  for (size_t c = 0; c < 48; ++c) {
-    double sum = 0;
-    double squares = 0;
-    for (size_t t = 0; t < kPage; ++t) {
-      sum += values.at(t, c);
-      squares += values.at(t, c) * values.at(t, c);
-    }
-    residual += squares / kPage - sum / kPage * sum / kPage;
-    int32_t stored;
-    std::memcpy(&stored, sums.data() + c * sizeof(stored), sizeof(stored));
-    // 64 truncations of less than a unit each.
-    EXPECT_NEAR(std::ldexp(stored, entry.v_exponent - 150), sum,
-                std::ldexp(64.0, entry.v_exponent - 150));
-  }
-  const double stored = static_cast<double>(read_header(device, entry).v_residual);
-  EXPECT_NEAR(stored, residual, residual * 0x1p-12);
-}
-
 TEST(Append, TooManyExceptionsChangeNothing) {
   Device device;
   Random random(11);
@@ -335,42 +308,16 @@ TEST(Append, TooManyExceptionsChangeNothing) {
   }
 }
 
-TEST(ReadPlanes, GiveCellMidpoints) {
+TEST(Read, TakesPlanesOnlyOfCodes) {
   Device device;
   Random random(12);
-  for (const uint8_t dtype : {NKV_DTYPE_BF16, NKV_DTYPE_FP16, NKV_DTYPE_INT8}) {
-    Rows keys = make_rows(dtype, 2 * kPage, 64, [&](uint32_t, uint32_t c) {
-      return 30.0 * normal(random) + (c % 3 == 0 ? 60.0 : 0.0);
-    });
-    const PageForm form = dtype == NKV_DTYPE_BF16 ? PageForm{} : kRawForm;
-    const Sequence sequence = append(device, keys, keys, form);
-    for (uint8_t planes = 1; planes <= NKV_KEY_PLANES; ++planes) {
-      const auto midpoints = read_midpoints(device, sequence, 64, planes);
-      ASSERT_EQ(midpoints.size(), keys.patterns.size());
-      for (uint32_t c = 0; c < 64; ++c) {
-        for (uint32_t page = 0; page < 2; ++page) {
-          // 256 cells hold the channel's range with a step at most 1/7 above the least possible
-          // one, and a base that may begin 3 cells early; or reach around a far constant.
-          double low = std::numeric_limits<double>::infinity();
-          double high = -low;
-          for (uint32_t t = page * kPage; t < (page + 1) * kPage; ++t) {
-            low = std::min(low, keys.at(t, c));
-            high = std::max(high, keys.at(t, c));
-          }
-          const double step =
-              std::max({(high - low) / 252.0, std::abs(low) / 508.0, std::abs(high) / 508.0}) *
-              8.0 / 7.0;
-          for (uint32_t t = page * kPage; t < (page + 1) * kPage; ++t) {
-            const double midpoint = midpoints[t * 64 + c];
-            const double half_cell = std::ldexp(step, 7 - planes);
-            const double rounding = std::abs(midpoint) * 0x1p-8;
-            ASSERT_LE(std::abs(midpoint - keys.at(t, c)), half_cell + rounding)
-                << "channel " << c << " token " << t << " planes " << int{planes};
-          }
-        }
-      }
-    }
-  }
+  const Rows keys = normal_rows(NKV_DTYPE_BF16, kPage, 64, 1.0, random);
+  const Sequence sequence = append(device, keys, keys);
+  auto command = read_command(sequence, NKV_TENSOR_KEYS, 0, kPage, device.allocate(1 << 16));
+  command.planes = 1;
+  const auto completion = device.run(command);
+  EXPECT_EQ(completion.status, NKV_STATUS_BAD_FIELD);
+  EXPECT_EQ(completion.detail, offsetof(nkv_read_command, planes));
 }
 
 }  // namespace

@@ -194,7 +194,7 @@ TEST_F(AttendSemantics, AListWhoseKeysAreAllNonfiniteIsFullyHidden) {
   for (const uint8_t mode :
        {NKV_ATTEND_MODE_DENSE, NKV_ATTEND_MODE_TAIL, NKV_ATTEND_MODE_BOUNDED}) {
     expect_nothing_seen({.mode = mode});
-    EXPECT_EQ(run({.mode = mode}).completion.flags, NKV_COMPLETION_FLAG_NONFINITE);
+    EXPECT_NE(run({.mode = mode}).completion.flags & NKV_COMPLETION_FLAG_NONFINITE, 0);
   }
 }
 

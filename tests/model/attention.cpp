@@ -101,7 +101,6 @@ nkv_attend_command attend_command(Device& device, const Sequence& sequence, cons
   command.query_dtype = query.dtype;
   command.z = options.z;
   command.error = options.error;
-  command.seed = options.seed;
   const uint64_t row_bytes = burst_aligned(query.count * sizeof(float));
   command.result = device.allocate(
       burst_aligned(uint64_t{query.count} * value_dim * sizeof(float)) + 2 * row_bytes);

@@ -24,7 +24,6 @@ struct AttendOptions {
   uint8_t byte_cap = 0;
   uint8_t z = 0;
   float error = 0.05f;
-  uint32_t seed = 1;
 };
 
 struct AttendResult {

@@ -110,6 +110,7 @@ class Device {
   template <typename T>
   void write(uint64_t address, std::span<const T> values) {
     static_assert(std::is_trivially_copyable_v<T>);
+    if (values.empty()) return;  // Whose data() may be null.
     std::memcpy(window_.subspan(address, values.size_bytes()).data(), values.data(),
                 values.size_bytes());
   }

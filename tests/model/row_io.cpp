@@ -43,24 +43,6 @@ std::vector<uint32_t> read_patterns(Device& device, const Sequence& sequence, ui
   return patterns;
 }
 
-std::vector<double> read_midpoints(Device& device, const Sequence& sequence, uint32_t head_dim,
-                                   uint8_t planes) {
-  const uint64_t mark = device.mark();
-  const uint64_t bytes = uint64_t{sequence.tokens} * head_dim * sizeof(uint16_t);
-  const uint64_t result = device.allocate(bytes);
-  auto command = read_command(sequence, NKV_TENSOR_KEYS, 0, sequence.tokens, result);
-  command.planes = planes;
-  std::vector<double> midpoints;
-  if (device.run(command).status == NKV_STATUS_OK) {
-    for (const uint32_t pattern :
-         from_bytes(NKV_DTYPE_BF16, device.read<std::byte>(result, bytes))) {
-      midpoints.push_back(decode(NKV_DTYPE_BF16, pattern));
-    }
-  }
-  device.release(mark);
-  return midpoints;
-}
-
 std::vector<nkv_page_entry> read_entries(const Device& device, const Sequence& sequence) {
   return device.read<nkv_page_entry>(sequence.page_list, sequence.pages());
 }

@@ -23,10 +23,6 @@ nkv_gather_command gather_command(const Sequence& sequence, uint8_t tensor, uint
 std::vector<uint32_t> read_patterns(Device& device, const Sequence& sequence, uint8_t dtype,
                                     uint32_t dim, uint8_t tensor, uint32_t first, uint32_t count);
 
-/// The midpoints of keys after `planes` planes.
-std::vector<double> read_midpoints(Device& device, const Sequence& sequence, uint32_t head_dim,
-                                   uint8_t planes);
-
 /// Entries of a sequence.
 std::vector<nkv_page_entry> read_entries(const Device& device, const Sequence& sequence);
 

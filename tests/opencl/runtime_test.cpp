@@ -24,19 +24,20 @@ TEST_F(KernelsTest, WhatFailsIsToldOnceAndForgotten) {
 
 TEST_F(KernelsTest, TheQueueTellsWhatKernelsTook) {
   Runtime& runtime = *runtime_;
-  const cl::Buffer bins = runtime.zeros<std::uint32_t>(NKV_HISTOGRAM_BINS);
-  const cl::Buffer thresholds = runtime.allocate(sizeof(std::int32_t));
-  runtime.run("threshold", cl::NDRange(opencl::in_groups(1)), bins, cl_uint{1}, cl_ulong{1},
-              thresholds);
-  EXPECT_EQ(downloaded<std::int32_t>(thresholds, 1)[0], 0);
-  EXPECT_EQ(runtime.times().at("threshold").runs, 1U);
-  EXPECT_GT(runtime.times().at("threshold").device_ns, 0U);
+  const cl::Buffer logits = runtime.upload<std::int64_t>(
+      std::vector<std::int64_t>(NKV_PAGE_TOKENS, std::int64_t{5} << 16));
+  const cl::Buffer visible = runtime.upload<std::uint64_t>(std::vector<std::uint64_t>{1});
+  const cl::Buffer largest = runtime.allocate(sizeof(std::int64_t));
+  runtime.run("page_largest", cl::NDRange(1, 1), logits, visible, largest);
+  EXPECT_EQ(downloaded<std::int64_t>(largest, 1)[0], 5);
+  EXPECT_EQ(runtime.times().at("page_largest").runs, 1U);
+  EXPECT_GT(runtime.times().at("page_largest").device_ns, 0U);
 }
 
 // A selection over an empty list, with its results behind the query.
 class FailedCommandTest : public KernelsTest {
  protected:
-  model::Outcome select(std::uint8_t mode) {
+  model::Outcome select() {
     constexpr std::uint64_t kResult = 256;
     memory_.fill(std::byte{0x55});
     std::fill_n(memory_.begin(), kResult, std::byte{0});
@@ -45,7 +46,7 @@ class FailedCommandTest : public KernelsTest {
     command.head_dim = 16;
     command.top_k = 4;
     command.group = 1;
-    command.mode = mode;
+    command.mode = NKV_SELECT_FULL;
     command.scale = 1;
     command.query_dtype = NKV_DTYPE_BF16;
     command.result = kResult;
@@ -59,28 +60,20 @@ class FailedCommandTest : public KernelsTest {
   std::array<std::byte, 1024> memory_{};
 };
 
-constexpr std::uint8_t kModes[] = {NKV_SELECT_STATISTICAL, NKV_SELECT_FULL};
-
 TEST_F(FailedCommandTest, IsInternalWritesNothingAndIsForgotten) {
-  for (const std::uint8_t mode : kModes) {
-    SCOPED_TRACE(int{mode});
-    runtime_->run("no_such_kernel", cl::NDRange(1), cl_int{0});
-    const model::Outcome failed = select(mode);
-    EXPECT_EQ(failed.verdict.status, NKV_STATUS_INTERNAL);
-    EXPECT_EQ(failed.verdict.detail, static_cast<std::uint64_t>(-CL_INVALID_KERNEL_NAME));
-    EXPECT_FALSE(has_result());
-    EXPECT_EQ(select(mode).verdict.status, NKV_STATUS_OK);
-    EXPECT_TRUE(has_result());
-  }
+  runtime_->run("no_such_kernel", cl::NDRange(1), cl_int{0});
+  const model::Outcome failed = select();
+  EXPECT_EQ(failed.verdict.status, NKV_STATUS_INTERNAL);
+  EXPECT_EQ(failed.verdict.detail, static_cast<std::uint64_t>(-CL_INVALID_KERNEL_NAME));
+  EXPECT_FALSE(has_result());
+  EXPECT_EQ(select().verdict.status, NKV_STATUS_OK);
+  EXPECT_TRUE(has_result());
 }
 
 TEST_F(FailedCommandTest, TellsWhenTheDeviceHasTooLittleMemory) {
-  for (const std::uint8_t mode : kModes) {
-    SCOPED_TRACE(int{mode});
-    runtime_->allocate(std::size_t{1} << 50);
-    EXPECT_EQ(select(mode).verdict.status, NKV_STATUS_OUT_OF_MEMORY);
-    EXPECT_FALSE(has_result());
-  }
+  runtime_->allocate(std::size_t{1} << 50);
+  EXPECT_EQ(select().verdict.status, NKV_STATUS_OUT_OF_MEMORY);
+  EXPECT_FALSE(has_result());
 }
 
 TEST(RuntimeTest, NoSuchDevice) {

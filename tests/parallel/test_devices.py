@@ -117,7 +117,7 @@ def test_a_device_without_queries_of_its_own(world: World, uri: str) -> None:
 def test_a_device_reads_as_much_as_it_is_told_to() -> None:
     torch.manual_seed(2)
     device = Device("cpu:?memory=64MiB")
-    pool = Pool.create(device, layers=1, kv_heads=1, head_dim=32, max_sequences=4)
+    pool = Pool.create(device, layers=1, kv_heads=1, head_dim=32, max_sequences=4, codes=True)
     read = {}
     for sequence, far in enumerate([FarAttention(), FarAttention(mode=AttendMode.TAIL, top_k=16)]):
         pool.create_sequence(sequence)

@@ -35,8 +35,6 @@ void expect_same_reads(DevicePair& pair, const ListOnBoth& list, Random& random)
     gather.ids = pair.store(std::span<const std::uint32_t>(ids));
     pair.expect_same(gather);
   }
-  read.tensor = NKV_TENSOR_KEYS;
-  for (read.planes = 1; read.planes <= NKV_KEY_PLANES; ++read.planes) pair.expect_same(read);
 }
 
 TEST_P(ParityTest, PagesAndRowsAreTheSame) {

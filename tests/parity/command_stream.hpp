@@ -339,7 +339,7 @@ class Stream {
                           : pair_.allocate(std::uint64_t{command->count} * 4 * kMostChannels + 128);
   }
 
-  /// Exact rows, or midpoints, which a device may not offer.
+  /// Now and then of planes without CODES, which is refused.
   StreamCommand read() {
     nkv_read_command command{};
     command.opcode = NKV_OPCODE_READ;
@@ -347,7 +347,7 @@ class Stream {
     command.count = pick(random_, 1, std::min(list_.tokens - command.first, kMostRows));
     set_rows(&command);
     if (random_() % 8 == 0) command.planes = static_cast<std::uint8_t>(pick(random_, 1, 5));
-    StreamCommand stream{.name = command.planes == 0 ? "READ" : "READ midpoints", .places = {}};
+    StreamCommand stream{.name = command.planes == 0 ? "READ" : "READ malformed", .places = {}};
     stream.set(command);
     return stream;
   }
@@ -416,7 +416,6 @@ class Stream {
     command.z = static_cast<std::uint8_t>(random_() % 2 == 0 ? 0 : pick(random_, 1, 100));
     command.error = std::exp2(-0.5F * static_cast<float>(pick(random_, 0, 14)));
     command.byte_cap = static_cast<std::uint8_t>(random_() % 4 == 0 ? random_() : 0);
-    command.seed = static_cast<std::uint32_t>(random_());
     command.result = pair_.allocate(std::uint64_t{command.group} * kMostChannels * 4 + 512);
     StreamCommand stream{.name = "ATTEND mode " + std::to_string(command.mode), .places = {}};
     stream.set(command);

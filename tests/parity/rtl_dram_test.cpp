@@ -66,7 +66,7 @@ TEST(RtlDramOptionsTest, WhatCannotBeIsRefused) {
   expect_refused("dram=ddr5&jitter=4", "dram=ddr5 takes no jitter=");
   expect_refused("dram=ddr5&latency=14", "latency= of 15 cycles or more");
   expect_refused("trace=/nowhere/file", "cannot write /nowhere/file");
-  expect_refused("trace=", "not \"?trace=\"");
+  expect_refused("trace=", "not \"?trace=\" but");
 }
 
 TEST(RtlTraceTest, EveryAccessIsSeenAndAnswered) {

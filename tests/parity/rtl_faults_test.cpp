@@ -73,10 +73,9 @@ TEST_F(RtlFaultsTest, PoisonIsToldWithItsPage) {
   expect_poison(run_with(poison(-1), topk_));
   expect_poison(run_with(poison(NKV_PAGE_ARRAY_K_EXPONENTS), topk_));
   expect_poison(run_with(poison(NKV_PAGE_ARRAY_K_ROWS), topk_));
-  expect_poison(run_with(poison(NKV_PAGE_ARRAY_K_PLANE2), scrub_));
   expect_poison(run_with(poison(NKV_PAGE_ARRAY_K_ROWS), attend_));
   expect_poison(run_with(poison(NKV_PAGE_ARRAY_V_ROWS), attend_));
-  expect_poison(run_with(poison(NKV_PAGE_ARRAY_V_SUM), scrub_));
+  expect_poison(run_with(poison(NKV_PAGE_ARRAY_V_EXCEPTIONS), scrub_));
   EXPECT_FALSE(is_fatal_);
 }
 
@@ -129,7 +128,7 @@ TEST_F(RtlFaultsTest, PoisonedSourceRowsAreToldWithTheirPage) {
 }
 
 TEST_F(RtlFaultsTest, PoisonThatIsNotReadIsNotSeen) {
-  const std::string fault = "poison=" + std::to_string(place_of(NKV_PAGE_ARRAY_V_SUM));
+  const std::string fault = "poison=" + std::to_string(place_of(NKV_PAGE_ARRAY_V_EXCEPTIONS));
   EXPECT_EQ(run_with(fault, attend_).status, NKV_STATUS_OK);
   EXPECT_EQ(run_with(fault, topk_).status, NKV_STATUS_OK);
 }
@@ -230,7 +229,7 @@ class RtlTwoCommandsTest : public RtlFaultsTest {
 };
 
 TEST_F(RtlTwoCommandsTest, PoisonIsToldOfTheCommandThatReadIt) {
-  start("&poison=" + std::to_string(place_of(NKV_PAGE_ARRAY_V_SUM)));
+  start("&poison=" + std::to_string(place_of(NKV_PAGE_ARRAY_V_EXCEPTIONS)));
   submit(scrub_);
   const Done done = finish();
   EXPECT_EQ(describe(done.first), describe(expected_));

@@ -115,7 +115,12 @@ Rows random_rows(std::uint8_t dtype, std::size_t count, std::size_t dim, Content
   }
   const int magnitude = content == Content::kClose ? static_cast<int>(random() % 200) - 100 : 0;
   Rows rows{dtype, count, dim, {}};
+  std::vector<double> topic = mean;
   for (std::size_t row = 0; row < count; ++row) {
+    if (content == Content::kTopics && random() % 24 == 0) {
+      for (std::size_t c = 0; c < dim; ++c) topic[c] = mean[c] + deviation[c] * normal(random);
+    }
+    const double size = random() % 64 == 0 ? 4 : 1;
     const bool repeats = content == Content::kEqual && row >= 8;
     for (std::size_t c = 0; c < dim; ++c) {
       if (repeats) {
@@ -125,6 +130,9 @@ Rows random_rows(std::uint8_t dtype, std::size_t count, std::size_t dim, Content
         rows.patterns.push_back(encode(dtype, small));
       } else if (content == Content::kClose && row > 0) {
         rows.patterns.push_back(rows.patterns[c]);
+      } else if (content == Content::kTopics) {
+        const double number = size * (topic[c] + 0.4 * deviation[c] * normal(random));
+        rows.patterns.push_back(encode(dtype, number));
       } else if (content == Content::kWild) {
         rows.patterns.push_back(any_pattern(dtype, random));
       } else if (content == Content::kSpecials && dtype != NKV_DTYPE_INT8 &&

@@ -18,6 +18,7 @@ enum class Content {
   kZeros,     ///< Half of the channels are zero throughout.
   kEqual,     ///< A few rows repeated: ties everywhere.
   kWild,      ///< Any bit pattern.
+  kTopics,    ///< Rows near those before them, a few of them large: what codes are made for.
   kClose,     ///< One row, of any magnitude, but for channels that sums in binary32 do not show.
 };
 

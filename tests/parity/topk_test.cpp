@@ -68,7 +68,6 @@ TEST_P(ParityTest, SelectionsAreTheSame) {
     if (list.completion.status != NKV_STATUS_OK) continue;
     ++done;
     expect_same_selection(pair, list, NKV_SELECT_STATISTICAL, random);
-    expect_same_selection(pair, list, NKV_SELECT_STATISTICAL, random);
     expect_same_selection(pair, list, NKV_SELECT_FULL, random);
     if (indexer) expect_same_selection(pair, list, NKV_SELECT_INDEXER, random);
     if (HasFailure()) break;

@@ -16,9 +16,6 @@ inline bool offers_feature(Device& device, std::uint64_t feature) {
   return (device.read_csr(NKV_REG_FEATURES) & feature) != 0;
 }
 
-/// What reads keys by planes: TOPK STATISTICAL, READ with `planes`.
-inline bool offers_planes(Device& device) { return offers_feature(device, NKV_FEATURE_TOPK); }
-
 /// Why a test of a mode is skipped.
 inline std::string has_no(const std::string& mode) {
   return "skipped: this device has no " + mode + " (register FEATURES)";

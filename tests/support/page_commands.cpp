@@ -13,11 +13,10 @@ struct Mode {
   std::uint8_t number;
   std::uint64_t feature;
 };
-constexpr Mode kAttendModes[] = {
-    {"ATTEND DENSE", NKV_ATTEND_MODE_DENSE, 0},
-    {"ATTEND TAIL", NKV_ATTEND_MODE_TAIL, NKV_FEATURE_ATTEND_TAIL},
-    {"ATTEND BOUNDED", NKV_ATTEND_MODE_BOUNDED, NKV_FEATURE_ATTEND_BOUNDED}};
-constexpr Mode kSelectModes[] = {{"TOPK STATISTICAL", NKV_SELECT_STATISTICAL, NKV_FEATURE_TOPK},
+constexpr Mode kAttendModes[] = {{"ATTEND DENSE", NKV_ATTEND_MODE_DENSE, 0},
+                                 {"ATTEND TAIL", NKV_ATTEND_MODE_TAIL, NKV_FEATURE_CODES},
+                                 {"ATTEND BOUNDED", NKV_ATTEND_MODE_BOUNDED, NKV_FEATURE_CODES}};
+constexpr Mode kSelectModes[] = {{"TOPK STATISTICAL", NKV_SELECT_STATISTICAL, NKV_FEATURE_CODES},
                                  {"TOPK FULL", NKV_SELECT_FULL, 0},
                                  {"TOPK INDEXER", NKV_SELECT_INDEXER, NKV_FEATURE_INDEXER}};
 
@@ -94,9 +93,6 @@ std::vector<PageCommand> page_commands(BenchDevice* bench, const StoredList& lis
   read.result = room_for_rows(bench, list);
   read.tensor = NKV_TENSOR_BOTH;
   commands.push_back(named("READ exact", read));
-  read.tensor = NKV_TENSOR_KEYS;
-  read.planes = 2;
-  if (offers_planes(bench->device())) commands.push_back(named("READ planes", read));
 
   const std::vector<std::uint32_t> ids{0, static_cast<std::uint32_t>(list.tokens - 1)};
   nkv_gather_command gather{};

@@ -49,7 +49,7 @@ struct Needs {
 
 /// What a policy knows of the tokens of one (layer, KV head) of one sequence, and what each is
 /// worth. It decides nothing: retain() takes the best that a budget has room for, so that tokens
-/// which a policy thinks little of may stay, be kept at fewer planes, or come back.
+/// which a policy thinks little of may stay, be kept in a colder form, or come back.
 ///
 /// Tokens are numbered by position. Same calls, same worth: there is no clock and no chance.
 /// Thread safety: one thread at a time.
@@ -135,7 +135,7 @@ NEARKV_API Status make_retention_policy(std::string_view name, const Parameters&
 /// How much of one (layer, KV head) of a sequence may stay.
 struct RetentionBudget {
   std::uint32_t exact_tokens = 0;
-  std::uint32_t demoted_tokens = 0;  ///< The next best ones, kept at fewer planes.
+  std::uint32_t demoted_tokens = 0;  ///< The next best ones, kept in a colder form.
   std::uint32_t sinks = 0;           ///< First tokens, which stay whatever they are worth.
   std::uint32_t recent = 0;          ///< Last tokens, which do too.
   std::uint32_t grain = 1;  ///< Tokens that stay or go together: 1, or a page's NKV_PAGE_TOKENS.

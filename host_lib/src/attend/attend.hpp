@@ -1,4 +1,4 @@
-// ATTEND: softmax(q K) V over a page list, in three ways (ARITHMETIC.md 4, 7, 8).
+// ATTEND: softmax(q K) V over a page list (ARITHMETIC.md 4, 7).
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "attend/dense.hpp"
-#include "attend/plane_scan.hpp"
 #include "attend/query.hpp"
 #include "attend/softmax_state.hpp"
 #include "attend/traffic.hpp"
@@ -18,12 +17,11 @@ namespace nearkv {
 struct AttendSpec {
   std::size_t value_dim = 0;
   float scale = 1;
-  float soft_cap = 0;      ///< 0: none.
-  std::size_t top_k = 0;   ///< TAIL.
-  unsigned z16 = 32;       ///< BOUNDED: standard deviations, in sixteenths.
-  float error = 0;         ///< BOUNDED: wanted relative error.
-  unsigned byte_cap = 0;   ///< BOUNDED: in 1/256 of a dense read; 0: none.
-  std::uint32_t seed = 0;  ///< BOUNDED.
+  float soft_cap = 0;     ///< 0: none.
+  std::size_t top_k = 0;  ///< TAIL.
+  unsigned z16 = 24;      ///< BOUNDED: standard deviations, in sixteenths.
+  float error = 0;        ///< BOUNDED: wanted relative error.
+  unsigned byte_cap = 0;  ///< BOUNDED: in 1/256 of a dense read; 0: none.
 };
 
 struct AttendResult {
@@ -43,12 +41,8 @@ struct AttendContext {
   const Query& query;
   Workers* workers;
   std::vector<DenseScratch>* scratch;  ///< One per worker.
-  PlaneScan* scan;
 };
 
 Outcome attend_dense(const AttendContext& context, const AttendSpec& request, AttendResult* result);
-Outcome attend_tail(const AttendContext& context, const AttendSpec& request, AttendResult* result);
-Outcome attend_bounded(const AttendContext& context, const AttendSpec& request,
-                       AttendResult* result);
 
 }  // namespace nearkv

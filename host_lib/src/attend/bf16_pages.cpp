@@ -25,7 +25,7 @@ bool sums_are_safe(const Query& query, int key_exponent, float factor) {
 }
 
 /// Empty if bf16 would change one.
-std::vector<std::uint16_t> to_bf16(std::span<const float> values) {
+std::vector<std::uint16_t> bf16_rows(std::span<const float> values) {
   std::vector<std::uint16_t> rounded;
   rounded.reserve(values.size());
   for (const float value : values) {
@@ -75,11 +75,11 @@ Bf16Pages::Bf16Pages(const Query& query, float scale, float soft_cap, int key_ex
       dim_(query.dim()),
       factor_(scale * std::numbers::log2e_v<float>),
       soft_cap_(soft_cap * std::numbers::log2e_v<float>) {
-  if (sums_are_safe(query, key_exponent, factor_)) rows_ = to_bf16(query.values());
+  if (sums_are_safe(query, key_exponent, factor_)) rows_ = bf16_rows(query.values());
 }
 
 Bf16Pages::Bf16Pages(std::span<const float> rows, std::size_t dim)
-    : group_(rows.size() / dim), dim_(dim), factor_(1), rows_(to_bf16(rows)) {}
+    : group_(rows.size() / dim), dim_(dim), factor_(1), rows_(bf16_rows(rows)) {}
 
 bool Bf16Pages::takes(const PageView& page) const {
   // The instructions take subnormal products for zeros: values below this might lose all of them.

@@ -8,8 +8,6 @@ namespace nearkv {
 
 /// Pages of which a few rows are read.
 inline constexpr std::size_t kRowPagesAtATime = 8;
-/// Pages of which planes, sums or statistics are read: less of each.
-inline constexpr std::size_t kPlanePagesAtATime = 16;
 
 /// Pages of a list whose rows are all read. Long runs are read at a higher rate, since two members
 /// seldom read beside one another, and a page that one fetches ahead is its own; short ones let all

@@ -5,8 +5,6 @@
 #include <vector>
 
 #include "attend/dense.hpp"
-#include "attend/exact_rows.hpp"
-#include "attend/plane_scan.hpp"
 #include "attend/query.hpp"
 #include "attend/traffic.hpp"
 #include "device/workers.hpp"
@@ -25,12 +23,6 @@ struct TopKResult {
   Traffic traffic;
   bool nonfinite = false;
 };
-
-/// STATISTICAL: two phases over the search planes, with bounds of `z16` sixteenths of a standard
-/// deviation. `scan` is a buffer kept between commands.
-Outcome select_by_planes(const PageList& list, const Visibility& visibility, const Query& query,
-                         std::size_t top_k, unsigned z16, Workers* workers, PlaneScan* scan,
-                         TopKResult* result);
 
 /// FULL: every visible key row is read. All are scored in binary32, and those that its rounding
 /// leaves in question, exactly. `scratch`, one per worker, is kept between commands.

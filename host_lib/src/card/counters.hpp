@@ -13,8 +13,8 @@ namespace nearkv {
 /// Sums over all queues of a card. Bursts are of 64 bytes.
 struct CardCounters {
   std::uint64_t commands = 0;        ///< That ended.
-  std::uint64_t stream_bursts = 0;   ///< Read of search planes,
-  std::uint64_t refine_bursts = 0;   ///< of further planes for the most likely tokens,
+  std::uint64_t stream_bursts = 0;   ///< Read in order: rows, or what a scan takes,
+  std::uint64_t refine_bursts = 0;   ///< of further planes of codes,
   std::uint64_t exact_bursts = 0;    ///< of exact keys,
   std::uint64_t value_bursts = 0;    ///< and of values.
   std::uint64_t written_bursts = 0;  ///< Other than completions.

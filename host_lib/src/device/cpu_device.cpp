@@ -18,9 +18,9 @@ namespace nearkv {
 namespace {
 
 constexpr std::uint64_t kTicksPerSecond = 1'000'000'000;
-constexpr std::uint64_t kFeatures =
-    NKV_FEATURE_TOPK | NKV_FEATURE_INDEXER | NKV_FEATURE_ATTEND_TAIL | NKV_FEATURE_ATTEND_BOUNDED |
-    NKV_FEATURE_TRANSCODE | NKV_FEATURE_TICKS | NKV_FEATURE_MEMORY_DOORBELLS | NKV_FEATURE_CODES;
+constexpr std::uint64_t kFeatures = NKV_FEATURE_INDEXER | NKV_FEATURE_TRANSCODE |
+                                    NKV_FEATURE_TICKS | NKV_FEATURE_MEMORY_DOORBELLS |
+                                    NKV_FEATURE_CODES;
 
 constexpr std::uint64_t kMaxTokensLog2 = std::bit_width(std::uint32_t{NKV_MAX_TOKENS}) - 1;
 

@@ -32,7 +32,7 @@ struct Places {
     scales = whole_bursts(end);
     if (has_scales(header)) end = scales + kScalesBytes;
     gains = whole_bursts(end);
-    if (has_codes(header)) end = gains + header.head_dim + 1;
+    if (has_codes(header)) end = gains + header.head_dim;
   }
 
   std::size_t values = 0;
@@ -51,18 +51,6 @@ BlockShape value_shape(const nkv_page_header& header) {
 Status device_status(Status status, Status otherwise) {
   if (status == Status::kOk) return status;
   return status == Status::kOutOfMemory ? Status::kInternal : otherwise;
-}
-
-void clear_array_checksums(nkv_page_header* header) {
-  header->crc_k_digest = 0;
-  std::ranges::fill(header->crc_k_plane, 0U);
-  header->crc_k_exponents = 0;
-  header->crc_k_rows = 0;
-  header->crc_k_exceptions = 0;
-  header->crc_key_scales = 0;
-  header->crc_v_sum = 0;
-  header->crc_v_exponents = 0;
-  header->crc_v_rows = 0;
 }
 
 /// Copies a part and clears what lies between it and the next one.
@@ -104,8 +92,6 @@ Status ColdPageCodec::unpack(const nkv_page_header& header, std::span<const std:
   std::ranges::copy(page.subspan(places.scales, rows->scales.size()), rows->scales.begin());
   if (status == Status::kOk && has_codes(header)) {
     std::memcpy(rows->gains.data(), page.data() + places.gains, rows->gains.size());
-    rows->sign_set = std::to_integer<std::uint8_t>(page[places.gains + header.head_dim]);
-    if (rows->sign_set >= NKV_SIGN_SETS) return Status::kCorrupt;
   }
   return device_status(status, Status::kCorrupt);
 }
@@ -144,11 +130,10 @@ Status ColdPageCodec::pack(const PageRows& rows, nkv_page_header* header, std::s
     place(slot, places.values, std::span(value_block_).first(payload.v_bytes), places.scales);
   }
   place(slot, places.scales, rows.scales, has_codes(*header) ? places.gains : total);
-  if (has_codes(*header)) {
-    place(slot, places.gains, std::as_bytes(std::span(rows.gains)), total);
-    slot[places.end - 1] = std::byte{rows.sign_set};
+  if (has_codes(*header)) place(slot, places.gains, std::as_bytes(std::span(rows.gains)), total);
+  for (int array = 0; array < NKV_PAGE_ARRAY_COUNT; ++array) {
+    stored_checksum(*header, static_cast<nkv_page_array>(array)) = 0;
   }
-  clear_array_checksums(header);
   header->crc_v_exceptions = crc32c(slot.subspan(kPayloadAt, header->payload_bytes));
   header->crc_hot = hot_checksum(*header);
   header->crc_cold = cold_checksum(*header);

@@ -19,7 +19,6 @@ struct PageRows {
   std::vector<std::byte> values;   ///< [PAGE_TOKENS][value_dim]; empty with v_form NONE.
   std::vector<std::byte> scales;   ///< fp32 [PAGE_TOKENS]; empty without KEY_SCALES.
   std::vector<std::int8_t> gains;  ///< [head_dim]; empty without CODES.
-  std::uint8_t sign_set = 0;
 
   /// Sizes the parts for a page of this header.
   void resize(const nkv_page_header& header);

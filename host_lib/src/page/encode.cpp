@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <vector>
 
-#include "codec/digest.hpp"
 #include "codes/row_codes.hpp"
 #include "page/checksum.hpp"
 #include "page/elements.hpp"
@@ -26,8 +24,8 @@ constexpr std::size_t kPublishBytes = 8;
 /// One tensor's rows in the forms that the steps need.
 struct RowTensor {
   std::size_t dim = 0;
-  std::vector<float> rows;  ///< [PAGE_TOKENS][dim], unusable elements zero.
-  std::vector<float> lowest, highest, magnitude;
+  std::vector<float> rows;       ///< [PAGE_TOKENS][dim], unusable elements zero.
+  std::vector<float> magnitude;  ///< Per channel, the largest.
   std::uint64_t nonfinite = 0;
   std::uint8_t exponent = 0;  ///< Largest biased exponent of a finite element.
 };
@@ -51,11 +49,8 @@ void load_tensor(const SourceRows& source, std::uint8_t dtype, std::size_t dim, 
       }
     }
   }
-  tensor->lowest.resize(dim);
-  tensor->highest.resize(dim);
   tensor->magnitude.resize(dim);
-  channel_ranges(tensor->rows.data(), dim, tensor->lowest.data(), tensor->highest.data(),
-                 tensor->magnitude.data());
+  channel_magnitudes(tensor->rows.data(), dim, tensor->magnitude.data());
   tensor->exponent = static_cast<std::uint8_t>(
       biased_exponent(*std::max_element(tensor->magnitude.begin(), tensor->magnitude.end())));
 }
@@ -78,26 +73,6 @@ class ArrayWriter {
   const nkv_page_layout& layout_;
   std::span<std::byte> slot_;
 };
-
-void write_search_arrays(const RowTensor& keys, const ArrayWriter& writer,
-                         nkv_page_header* header) {
-  std::array<codec::ChannelStep, NKV_MAX_HEAD_DIM> steps;
-  header->k_step_exponent =
-      codec::smallest_steps(keys.lowest, keys.highest, std::span(steps).first(keys.dim));
-  std::array<float, NKV_MAX_HEAD_DIM> step_values;
-  std::array<std::int32_t, NKV_MAX_HEAD_DIM> bases;
-  auto* const digest = writer.at<std::uint16_t>(NKV_PAGE_ARRAY_K_DIGEST);
-  for (std::size_t c = 0; c < keys.dim; ++c) {
-    digest[c] = codec::pack_step(steps[c], header->k_step_exponent);
-    step_values[c] = static_cast<float>(steps[c].size());
-    bases[c] = NKV_CODE_BASE_STEP * steps[c].base;
-  }
-  std::uint8_t* const planes[NKV_KEY_PLANES] = {writer.at<std::uint8_t>(NKV_PAGE_ARRAY_K_PLANE0),
-                                                writer.at<std::uint8_t>(NKV_PAGE_ARRAY_K_PLANE1),
-                                                writer.at<std::uint8_t>(NKV_PAGE_ARRAY_K_PLANE2),
-                                                writer.at<std::uint8_t>(NKV_PAGE_ARRAY_K_PLANE3)};
-  pack_planes(keys.rows.data(), keys.dim, step_values.data(), bases.data(), planes);
-}
 
 /// Appends the exceptions of one bf16 row to the first `*count`; kPageOverflow if there is no room.
 /// Rows may change under the device: that they have been counted says nothing of a second look.
@@ -145,19 +120,10 @@ Status write_rows(const RowTensor& tensor, std::uint8_t form, const SourceRows& 
   return Status::kOk;
 }
 
-void write_value_sums(const RowTensor& values, std::size_t stride, std::size_t dim,
-                      const ArrayWriter& writer, nkv_page_header* header) {
-  std::int64_t numerator = 0;
-  value_statistics(values.rows.data(), stride, dim, header->v_exponent,
-                   writer.at<std::int32_t>(NKV_PAGE_ARRAY_V_SUM), &numerator);
-  header->v_residual = static_cast<float>(
-      std::ldexp(static_cast<double>(numerator), 2 * (header->v_exponent - 141) - 12));
-}
-
-/// The arrays of codes (section 11). `values` may have more channels than `value_dim`, the leading
-/// ones.
+/// The arrays of codes, and what the header says of them (section 11). `values` may have more
+/// channels than `value_dim`, the leading ones.
 void write_codes(const RowTensor& keys, const RowTensor& values, std::size_t value_dim,
-                 const PageContents& contents, const ArrayWriter& writer) {
+                 const PageContents& contents, const ArrayWriter& writer, nkv_page_header* header) {
   auto* const summary = writer.at<std::uint8_t>(NKV_PAGE_ARRAY_CODE_SUMMARY);
   auto* const means = writer.at<std::int8_t>(NKV_PAGE_ARRAY_CODE_SUMMARY) + kTokens;
   auto* const signs = writer.at<std::uint8_t>(NKV_PAGE_ARRAY_K_SIGNS);
@@ -165,8 +131,6 @@ void write_codes(const RowTensor& keys, const RowTensor& values, std::size_t val
   auto* const value_planes = writer.at<std::uint8_t>(NKV_PAGE_ARRAY_V_CODES);
   const std::size_t key_bytes = kTokens / 8 * keys.dim;
   const std::size_t value_bytes = kTokens / 8 * value_dim;
-  nkv_code_head head{};
-  head.sign_set = contents.sign_set;
   const CodeScales k = encode_codes(
       {keys.rows.data(), keys.dim, keys.dim, keys.magnitude, contents.gains}, contents.sign_set,
       kKeyCodes,
@@ -178,33 +142,18 @@ void write_codes(const RowTensor& keys, const RowTensor& values, std::size_t val
        means + keys.dim,
        {value_planes, value_planes + value_bytes, value_planes + 2 * value_bytes, nullptr}});
   std::ranges::copy(contents.gains, writer.at<std::int8_t>(NKV_PAGE_ARRAY_K_GAINS));
-  head.k_mean_power = k.mean_power;
-  head.k_top = k.top;
-  head.v_mean_power = v.mean_power;
-  head.v_top = v.top;
-  head.crc_summary = writer.checksum(NKV_PAGE_ARRAY_CODE_SUMMARY);
-  head.crc_k_signs = writer.checksum(NKV_PAGE_ARRAY_K_SIGNS);
-  head.crc_k_codes = writer.checksum(NKV_PAGE_ARRAY_K_CODES);
-  head.crc_v_codes = writer.checksum(NKV_PAGE_ARRAY_V_CODES);
-  head.crc_k_gains = writer.checksum(NKV_PAGE_ARRAY_K_GAINS);
-  head.crc_head = head_checksum(head);
-  std::memcpy(writer.at<std::byte>(NKV_PAGE_ARRAY_CODE_HEAD), &head, sizeof(head));
+  header->sign_set = contents.sign_set;
+  header->k_mean_power = k.mean_power;
+  header->k_top = k.top;
+  header->v_mean_power = v.mean_power;
+  header->v_top = v.top;
 }
 
 void fill_checksums(const ArrayWriter& writer, nkv_page_header* header) {
-  header->crc_k_digest = writer.checksum(NKV_PAGE_ARRAY_K_DIGEST);
-  for (unsigned plane = 0; plane < NKV_KEY_PLANES; ++plane) {
-    header->crc_k_plane[plane] =
-        writer.checksum(static_cast<nkv_page_array>(NKV_PAGE_ARRAY_K_PLANE0 + plane));
+  for (int i = 0; i < NKV_PAGE_ARRAY_COUNT; ++i) {
+    const auto array = static_cast<nkv_page_array>(i);
+    stored_checksum(*header, array) = writer.checksum(array);
   }
-  header->crc_k_exponents = writer.checksum(NKV_PAGE_ARRAY_K_EXPONENTS);
-  header->crc_k_rows = writer.checksum(NKV_PAGE_ARRAY_K_ROWS);
-  header->crc_k_exceptions = writer.checksum(NKV_PAGE_ARRAY_K_EXCEPTIONS);
-  header->crc_key_scales = writer.checksum(NKV_PAGE_ARRAY_KEY_SCALES);
-  header->crc_v_sum = writer.checksum(NKV_PAGE_ARRAY_V_SUM);
-  header->crc_v_exponents = writer.checksum(NKV_PAGE_ARRAY_V_EXPONENTS);
-  header->crc_v_rows = writer.checksum(NKV_PAGE_ARRAY_V_ROWS);
-  header->crc_v_exceptions = writer.checksum(NKV_PAGE_ARRAY_V_EXCEPTIONS);
   header->crc_hot = hot_checksum(*header);
   header->crc_cold = cold_checksum(*header);
 }
@@ -250,7 +199,6 @@ Status encode_page(const nkv_page_shape& shape, const PageContents& contents,
   load_tensor(keys, shape.dtype, shape.head_dim, &key_tensor);
   header.k_exponent = key_tensor.exponent;
   header.nonfinite = key_tensor.nonfinite;
-  write_search_arrays(key_tensor, writer, &header);
   Status status =
       write_rows(key_tensor, shape.k_form, keys, layout.bytes[NKV_PAGE_ARRAY_K_ROWS] / kTokens,
                  writer.at<std::uint8_t>(NKV_PAGE_ARRAY_K_ROWS),
@@ -274,16 +222,14 @@ Status encode_page(const nkv_page_shape& shape, const PageContents& contents,
         writer.at<std::uint8_t>(NKV_PAGE_ARRAY_V_EXPONENTS),
         writer.at<nkv_row_exception>(NKV_PAGE_ARRAY_V_EXCEPTIONS), &header.v_exceptions);
     if (status != Status::kOk) return status;
-    write_value_sums(value_tensor, shape.value_dim, shape.value_dim, writer, &header);
   } else if (shape.value_dim != 0) {
     header.v_exponent = static_cast<std::uint8_t>(biased_exponent(*std::max_element(
         key_tensor.magnitude.begin(), key_tensor.magnitude.begin() + shape.value_dim)));
-    write_value_sums(key_tensor, shape.head_dim, shape.value_dim, writer, &header);
   }
   if ((shape.flags & NKV_PAGE_FLAG_CODES) != 0) {
     const bool own_values = shape.v_form != NKV_ROW_FORM_NONE;
     write_codes(key_tensor, own_values ? value_tensor : key_tensor, shape.value_dim, contents,
-                writer);
+                writer, &header);
   }
   fill_checksums(writer, &header);
   write_header(header, slot);

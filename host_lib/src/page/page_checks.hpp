@@ -17,8 +17,7 @@ namespace nearkv {
 /// page when it comes in and from then on once in a while, not each time that it reads it.
 ///
 /// A page has come in when a command has published it, or when its header is not the one that was
-/// compared: a header holds the page's generation and the checksum of every array but those of
-/// codes, which are written with it.
+/// compared: a header holds the page's generation and the checksum of every array.
 ///
 /// Thread safety: holds(), note() and drop(), while one command runs; the others, between commands.
 class PageChecks {

@@ -1,13 +1,7 @@
 #include "page/page_reader.hpp"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
-#include <limits>
-
-#include "codec/digest.hpp"
-#include "page/elements.hpp"
 
 namespace nearkv {
 namespace {
@@ -83,40 +77,6 @@ void PageReader::read_value(std::size_t token, std::span<std::byte> out) const {
   }
   restore_row(view_.values(), token, view_.data<nkv_row_exception>(NKV_PAGE_ARRAY_V_EXCEPTIONS),
               view_.header().v_exceptions, out);
-}
-
-Status PlaneReader::open(const PageList& list, std::size_t page, unsigned planes) {
-  planes_ = planes;
-  return list.open_any(page, HeaderDepth::kRows, &view_);
-}
-
-Status PlaneReader::verify() const {
-  Status status = view_.verify(NKV_PAGE_ARRAY_K_DIGEST);
-  for (unsigned plane = 0; plane < planes_ && status == Status::kOk; ++plane) {
-    status = view_.verify(static_cast<nkv_page_array>(NKV_PAGE_ARRAY_K_PLANE0 + plane));
-  }
-  return status;
-}
-
-void PlaneReader::read_key(std::size_t token, std::span<std::byte> out) const {
-  const std::size_t dim = header().head_dim;
-  const auto* const digest = view_.data<std::uint16_t>(NKV_PAGE_ARRAY_K_DIGEST);
-  for (std::size_t channel = 0; channel < dim; ++channel) {
-    const codec::ChannelStep step =
-        codec::unpack_step(digest[channel], view_.header().k_step_exponent);
-    int code = 128 >> planes_;  // Half of what the unread bits could add.
-    for (unsigned plane = 0; plane < planes_; ++plane) {
-      const auto* const bits =
-          view_.data<std::uint8_t>(static_cast<nkv_page_array>(NKV_PAGE_ARRAY_K_PLANE0 + plane));
-      const unsigned bit = (bits[token * dim / 8 + channel / 8] >> (channel % 8)) & 1U;
-      code += static_cast<int>(bit << (7 - plane));
-    }
-    const int cells = NKV_CODE_BASE_STEP * step.base + code;
-    constexpr double kLargest = std::numeric_limits<float>::max();
-    const double middle = std::clamp(cells * step.size(), -kLargest, kLargest);
-    const bool underflows = std::abs(middle) < std::numeric_limits<float>::min();
-    store(underflows ? 0 : to_bf16(static_cast<float>(middle)), channel, out);
-  }
 }
 
 }  // namespace nearkv

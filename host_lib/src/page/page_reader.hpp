@@ -38,22 +38,4 @@ class PageReader {
   std::uint8_t tensor_ = NKV_TENSOR_KEYS;
 };
 
-/// One page opened for its search planes: keys at plane precision.
-class PlaneReader {
- public:
-  Status open(const PageList& list, std::size_t page, unsigned planes);
-
-  /// Checks the digest and the planes that are used. Before the first key is read.
-  [[nodiscard]] Status verify() const;
-
-  [[nodiscard]] const nkv_page_header& header() const { return view_.header(); }
-
-  /// Midpoints of the key's cells after `planes` planes, rounded to bf16, [head_dim].
-  void read_key(std::size_t token, std::span<std::byte> out) const;
-
- private:
-  PageView view_;
-  unsigned planes_ = 0;
-};
-
 }  // namespace nearkv

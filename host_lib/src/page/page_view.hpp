@@ -14,12 +14,12 @@ namespace nearkv {
 
 /// How much of the header a reader relies on; more is checked the deeper it looks.
 enum class HeaderDepth {
-  kScan,  ///< First burst: digest and planes may be used; the tenant is its queue's.
-  kRows,  ///< Both bursts: rows, sums and identity may be used too.
+  kScan,  ///< First burst: summary, signs and gains of codes; the tenant is its queue's.
+  kRows,  ///< Both bursts: rows, all planes of codes and identity may be used too.
 };
 
-/// A read-only view of one closed page. The header and CODE_HEAD are private copies, so that what
-/// has been checked cannot change under the reader; other arrays are read in place, after check().
+/// A read-only view of one closed page. The header is a private copy, so that what has been
+/// checked cannot change under the reader; arrays are read in place, after check().
 class PageView {
  public:
   /// kAddressFault, kStalePage, kBadPage, kColdPage or kCorrupt. A view that did not open is
@@ -29,9 +29,7 @@ class PageView {
   [[nodiscard]] const nkv_page_header& header() const { return header_; }
   [[nodiscard]] const std::byte* start() const { return page_; }
 
-  /// Whether the page has codes, and what it says of them; the latter after check(), as arrays.
   [[nodiscard]] bool has_codes() const { return (header_.flags & NKV_PAGE_FLAG_CODES) != 0; }
-  [[nodiscard]] const nkv_code_head& code_head() const { return code_head_; }
 
   /// Compares arrays with their checksums: kOk or kCorrupt. A command that finds one kCorrupt has
   /// the page compared at its next check(), too.
@@ -59,12 +57,9 @@ class PageView {
   [[nodiscard]] RowSource values() const;
 
  private:
-  [[nodiscard]] bool is_intact(nkv_page_array array) const;
-
   const std::byte* page_ = nullptr;
   PageChecks* checks_ = nullptr;
   nkv_page_header header_{};
-  nkv_code_head code_head_{};
   nkv_page_layout layout_{};
 };
 
@@ -82,13 +77,8 @@ class PageView {
 /// Size of a page, attendable or compressed, in whole grains.
 [[nodiscard]] std::uint64_t page_bytes(const nkv_page_header& header);
 
-/// The checksum that a page keeps of an array: in its CODE_HEAD of those of codes, CODE_HEAD among
-/// them, else in its header.
-[[nodiscard]] std::uint32_t stored_checksum(const nkv_page_header& header,
-                                            const nkv_code_head& codes, nkv_page_array array);
-
-/// The checksum of a CODE_HEAD itself: bytes 0 to 59.
-[[nodiscard]] std::uint32_t head_checksum(const nkv_code_head& head);
+/// Where a header keeps the checksum of an array.
+[[nodiscard]] std::uint32_t& stored_checksum(nkv_page_header& header, nkv_page_array array);
 
 /// Checksums of the header's halves: bytes 0 to 59, and 64 to 123.
 [[nodiscard]] std::uint32_t hot_checksum(const nkv_page_header& header);

@@ -16,6 +16,8 @@ Status Transcoder::read_rows(const Window& window, const nkv_page_entry& entry,
   PageView view;
   const Status status = view.open(window, entry, HeaderDepth::kRows);
   *header = view.header();
+  const bool opened = status == Status::kOk || status == Status::kColdPage;
+  if (opened && view.has_codes() && header->sign_set >= NKV_SIGN_SETS) return Status::kBadPage;
   if (status == Status::kColdPage) {
     // Not the header that was scrubbed, if somebody writes there.
     const std::span<const std::byte> page = window.at(address_of(entry), page_bytes(*header));
@@ -34,8 +36,6 @@ Status Transcoder::read_rows(const Window& window, const nkv_page_entry& entry,
   }
   const std::span<const std::byte> scales = view.bytes(NKV_PAGE_ARRAY_KEY_SCALES);
   rows_.scales.assign(scales.begin(), scales.end());
-  rows_.sign_set = view.code_head().sign_set;
-  if (rows_.sign_set >= NKV_SIGN_SETS) return Status::kBadPage;
   std::ranges::copy_n(view.data<std::int8_t>(NKV_PAGE_ARRAY_K_GAINS), std::ssize(rows_.gains),
                       rows_.gains.begin());
   return Status::kOk;
@@ -65,7 +65,7 @@ Status Transcoder::write_attendable(const nkv_page_header& header, Persistence* 
     if (layout.total_bytes > page->slot.size()) return Status::kPageOverflow;
     page->bytes = layout.total_bytes;
     vacate_slot(page->slot, persistence);
-    return encode_page(wanted, {keys, values, rows_.gains, rows_.sign_set}, identity, page->slot,
+    return encode_page(wanted, {keys, values, rows_.gains, header.sign_set}, identity, page->slot,
                        &page->destination);
   };
   const Status status = encode_as(shape);

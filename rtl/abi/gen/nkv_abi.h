@@ -30,12 +30,12 @@ typedef float nkv_f32;
   NKV_STATIC_ASSERT(offsetof(struct nkv_##name, field) == (bytes), \
                     "offset of nkv_" #name "." #field)
 
-/** NearKV device contract, version 1.5. */
+/** NearKV device contract, version 2.0. */
 #define NKV_ABI_ID 0x00564b5241454e01ull /**< Register ID. */
-#define NKV_ABI_MAJOR 1
-#define NKV_ABI_MINOR 5
+#define NKV_ABI_MAJOR 2
+#define NKV_ABI_MINOR 0
 #define NKV_PAGE_MAGIC 0x504b564eu /**< Page header. */
-#define NKV_PAGE_VERSION 1
+#define NKV_PAGE_VERSION 2
 
 /* Limits */
 #define NKV_PAGE_TOKENS 64 /**< [tokens] Tokens of one closed page. */
@@ -53,11 +53,6 @@ typedef float nkv_f32;
 #define NKV_MAX_GROUP 128
 /** [channels] Widest key row: an MLA latent of 512 plus its 64 rotary channels. */
 #define NKV_MAX_HEAD_DIM 576
-/**
- * [midpoints] Largest group * tokens of a command that keeps midpoints: STATISTICAL of TOPK, ATTEND
- * other than DENSE. Beyond it: BAD_FIELD, detail = offset of `tokens`.
- */
-#define NKV_MAX_MIDPOINTS 16777216
 #define NKV_MAX_TOP_K 4096 /**< [tokens] Largest k of TOPK. */
 #define NKV_MAX_QUEUES 16 /**< [queues] Queue register blocks in the map. */
 /**
@@ -70,9 +65,6 @@ typedef float nkv_f32;
 #define NKV_MIN_RING_ENTRIES 16 /**< [entries] Smallest ring. */
 #define NKV_MAX_RING_ENTRIES 4096 /**< [entries] Largest ring. Ring sizes are powers of two. */
 #define NKV_EXCEPTIONS 16 /**< [entries] Room for DELTA4 exceptions in a page, per tensor. */
-/** [planes] Search planes stored for K: the top bits of the page-affine 8-bit code. */
-#define NKV_KEY_PLANES 4
-#define NKV_TOPK_PLANES 3 /**< [planes] Planes that STATISTICAL streams. */
 #define NKV_KEY_CODE_PLANES 4 /**< [planes] Bit planes of the codes of K. */
 #define NKV_VALUE_CODE_PLANES 3 /**< [planes] Bit planes of the codes of V. */
 #define NKV_SIGN_SETS 16 /**< [sets] Sign sets of codes. */
@@ -81,12 +73,11 @@ typedef float nkv_f32;
  * say.
  */
 #define NKV_SIGN_RUN 8
-#define NKV_CODE_BASE_STEP 4 /**< [steps] A digest's base counts in this many quantisation steps. */
 #define NKV_POOL_MAGIC 1280723790 /**< First word of a pool: 'NKVL'. */
 #define NKV_POOL_RING_ENTRIES 64 /**< [entries] Entries of the rings of a pool's queue. */
 /** [bytes] Where the second copy of a pool's header starts. */
 #define NKV_POOL_HEADER_COPY_AT 2048
-#define NKV_POOL_VERSION 4 /**< Version of the pool's structures. */
+#define NKV_POOL_VERSION 5 /**< Version of the pool's structures and of the pages in it. */
 /** `slab_record.slot_bytes` of a slab that holds objects: no page is ever looked for in it. */
 #define NKV_SLAB_OF_OBJECTS 1
 /** [bytes] Space for objects is counted in these, from the start of the pool. */
@@ -142,8 +133,6 @@ typedef float nkv_f32;
 /** [bytes] Random bytes that each side contributes to a proof. */
 #define NKV_REMOTE_NONCE_BYTES 32
 #define NKV_REMOTE_PROOF_BYTES 32 /**< [bytes] HMAC-SHA256. */
-/** [bins] Bins over the 16-bit midpoint from which a threshold is taken. */
-#define NKV_HISTOGRAM_BINS 4096
 
 /* Number formats */
 /** Query element: signed integer, the head's largest exponent at the top. */
@@ -152,11 +141,6 @@ typedef float nkv_f32;
 #define NKV_KEY_BITS 27
 /** Value element: signed integer, the list's largest exponent at the top. */
 #define NKV_VALUE_BITS 25
-/** Plane-stage weight of one channel: query times quantisation step, rounded. */
-#define NKV_PLANE_WEIGHT_BITS 12
-#define NKV_PLANE_WEIGHT_SHIFT 32 /**< One plane weight is 2^this score units. */
-/** Stored midpoint of a token's score, saturating; -2^15 marks a masked token. */
-#define NKV_MIDPOINT_BITS 16
 #define NKV_LOGIT_FRACTION_BITS 16 /**< Fraction bits of a logit in base 2. */
 #define NKV_WEIGHT_BITS 18 /**< Softmax weight mantissa: 1.17, before its right shift. */
 /** Leading fraction bits that index the exp2 table; the rest interpolates. */
@@ -166,7 +150,7 @@ typedef float nkv_f32;
 enum nkv_opcode {
   NKV_OPCODE_NOP = 0, /**< Nothing; completes. */
   NKV_OPCODE_APPEND = 1, /**< Build pages from K and V rows. */
-  NKV_OPCODE_READ = 2, /**< Give K or V rows back, exact or at plane precision. */
+  NKV_OPCODE_READ = 2, /**< Give K or V rows back, exact or as their codes tell them. */
   NKV_OPCODE_TOPK = 3, /**< Score a group of queries against a page list and return the best k. */
   NKV_OPCODE_ATTEND = 4, /**< softmax(q K) V over a page list: (O, LSE). */
   NKV_OPCODE_GATHER = 5, /**< Pack chosen K or V rows for the host. */
@@ -299,8 +283,9 @@ enum nkv_codec {
 /** How TOPK finds its tokens. */
 enum nkv_select {
   /**
-   * Only rows are read that z-sigma bounds from search planes leave in question: the ids are those
-   * of FULL but for a few.
+   * By codes: only rows are read that z-sigma bounds from codes leave in question, and the ids are
+   * those of FULL but for a few. A list of pages without codes is answered as FULL does. Needs
+   * feature CODES.
    */
   NKV_SELECT_STATISTICAL = 1,
   NKV_SELECT_FULL = 2, /**< Every row is read exactly. */
@@ -314,9 +299,15 @@ enum nkv_select {
 /** What ATTEND reads. */
 enum nkv_attend_mode {
   NKV_ATTEND_MODE_DENSE = 0, /**< Every visible token exactly. */
-  /** The best k by midpoint exactly, all others at plane precision with their page's mean value. */
+  /**
+   * By codes: the best k tokens exactly, all others as their codes tell them. A list of pages
+   * without codes is answered as DENSE does. Needs feature CODES.
+   */
   NKV_ATTEND_MODE_TAIL = 1,
-  /** As TAIL, then a random sample is read exactly until the measured error is within `error`. */
+  /**
+   * By codes: planes of codes and rows are read until the measured error is within `error`. A list
+   * of pages without codes is answered as DENSE does. Needs feature CODES.
+   */
   NKV_ATTEND_MODE_BOUNDED = 2,
 };
 
@@ -514,8 +505,8 @@ enum nkv_share_message_kind {
 /** What a page carries besides its rows. */
 #define NKV_PAGE_FLAG_KEY_SCALES (1u << 0) /**< The KEY_SCALES array is present. */
 /**
- * The arrays of codes, CODE_HEAD to K_GAINS, are present. To a device without feature CODES such a
- * page is BAD_PAGE.
+ * The arrays of codes, CODE_SUMMARY to K_GAINS, are present. To a device without feature CODES such
+ * a page is BAD_PAGE.
  */
 #define NKV_PAGE_FLAG_CODES (1u << 1)
 #define NKV_PAGE_FLAG_ALL 0x3u
@@ -528,21 +519,17 @@ enum nkv_share_message_kind {
 /** What a person should know of a result. */
 /** Tokens whose key (or key scale, where it is used) holds a NaN or infinity took no part. */
 #define NKV_COMPLETION_FLAG_NONFINITE (1u << 0)
-/** BOUNDED found a dense read cheaper and did it. */
+/**
+ * TAIL or BOUNDED was answered by a dense read: the list has no codes, codes could not say its
+ * scores, or it was cheaper.
+ */
 #define NKV_COMPLETION_FLAG_DENSE_FALLBACK (1u << 1)
 /** BOUNDED stopped at its byte cap; `bound` says what was reached. */
 #define NKV_COMPLETION_FLAG_CAPPED (1u << 2)
 #define NKV_COMPLETION_FLAG_ALL 0x7u
 
 /** FEATURES register. */
-/**
- * What reads keys by planes: STATISTICAL selection, and READ with `planes` but without CODES. FULL
- * needs no feature.
- */
-#define NKV_FEATURE_TOPK (1ull << 0)
 #define NKV_FEATURE_INDEXER (1ull << 1) /**< DSA indexer selection. */
-#define NKV_FEATURE_ATTEND_TAIL (1ull << 2) /**< ATTEND mode TAIL. */
-#define NKV_FEATURE_ATTEND_BOUNDED (1ull << 3) /**< ATTEND mode BOUNDED. */
 #define NKV_FEATURE_TRANSCODE (1ull << 4) /**< TRANSCODE, between the codecs that CODECS names. */
 #define NKV_FEATURE_TICKS (1ull << 5) /**< Completions carry device time. */
 #define NKV_FEATURE_QUEUE_WEIGHTS (1ull << 6) /**< Queues share the device by WEIGHT. */
@@ -552,8 +539,12 @@ enum nkv_share_message_kind {
 #define NKV_FEATURE_INLINE_CONTROL (1ull << 10) /**< INLINE registers. */
 #define NKV_FEATURE_MEMORY_DOORBELLS (1ull << 11) /**< DOORBELL registers. */
 #define NKV_FEATURE_HOTNESS (1ull << 12) /**< HOST_HOTNESS and NEAR_HOTNESS. */
-#define NKV_FEATURE_CODES (1ull << 14) /**< Pages with codes: the flags CODES of APPEND and READ. */
-#define NKV_FEATURE_ALL 0x5fffull
+/**
+ * Pages with codes, and what is done by codes: the flags CODES of APPEND and READ, ATTEND's modes
+ * TAIL and BOUNDED, STATISTICAL of TOPK. A device without it answers UNSUPPORTED.
+ */
+#define NKV_FEATURE_CODES (1ull << 14)
+#define NKV_FEATURE_ALL 0x5ff2ull
 
 /**
  * One page of a sequence, as page lists name it. The host writes `page` and `generation` before
@@ -574,14 +565,15 @@ NKV_ASSERT_OFFSET(page_entry, k_exponent, 6);
 NKV_ASSERT_OFFSET(page_entry, v_exponent, 7);
 
 /**
- * Head of a page. The first 64 bytes are all that a plane scan reads, the tenant among them: a page
- * that is touched tells its tenant. CRC32C (Castagnoli, initial value and final inversion all ones)
- * per array and per header half. Of the header, the halves that a command relies on are compared at
- * each use. Arrays are compared in one of two ways, and a device's documentation says which: those
- * that a command streams, each time; or all of a page before the first command that uses it since
- * it came in or the device was reset, and again before a use when the last comparison is older than
- * a stated time. Either way the page is CORRUPT, and nothing of it is used. READ, GATHER, COPY,
- * TRANSCODE and SCRUB compare each time.
+ * Head of a page. The first 64 bytes are all of it that a scan of codes reads, the tenant among
+ * them: a page that is touched tells its tenant. Without flag CODES what it says of codes is zero;
+ * with it, a sign set that is none is BAD_PAGE to a command that uses codes. CRC32C (Castagnoli,
+ * initial value and final inversion all ones) per array and per header half. Of the header, the
+ * halves that a command relies on are compared at each use. Arrays are compared in one of two ways,
+ * and a device's documentation says which: those that a command streams, each time; or all of a
+ * page before the first command that uses it since it came in or the device was reset, and again
+ * before a use when the last comparison is older than a stated time. Either way the page is
+ * CORRUPT, and nothing of it is used. READ, GATHER, COPY, TRANSCODE and SCRUB compare each time.
  */
 struct nkv_page_header {
   uint32_t magic; /**< PAGE_MAGIC. */
@@ -599,31 +591,38 @@ struct nkv_page_header {
   uint16_t tokens; /**< PAGE_TOKENS. */
   uint8_t k_exponent; /**< As in the entry. */
   uint8_t v_exponent; /**< As in the entry. */
-  /** Exponent e of the coarsest quantisation step: a channel's step is m * 2^(e - delta). */
-  int16_t k_step_exponent;
-  uint64_t nonfinite; /**< Bit t: the key of token t holds a NaN or infinity. */
-  uint32_t crc_k_digest; /**< CRC32C of K_DIGEST. */
-  uint32_t crc_k_plane[NKV_KEY_PLANES]; /**< CRC32C of K_PLANE0 to K_PLANE3. */
-  nkv_f32 v_residual; /**< Mean over tokens of |v - page mean|^2. */
-  uint16_t tenant; /**< Tenant of the queue that wrote it. */
   uint8_t k_exceptions; /**< Entries used in K_EXCEPTIONS. */
   uint8_t v_exceptions; /**< Entries used in V_EXCEPTIONS. */
+  uint64_t nonfinite; /**< Bit t: the key of token t holds a NaN or infinity. */
+  uint16_t tenant; /**< Tenant of the queue that wrote it. */
+  int16_t k_mean_power; /**< Codes: the means of gained K are in units of 2^this. */
+  int16_t v_mean_power; /**< The same of V. */
+  /** Codes: factor 15 of K, in sixteenths of octaves; 0 if no row has a residual. */
+  int16_t k_top;
+  int16_t v_top; /**< The same of V. */
+  uint8_t sign_set; /**< Codes: 0 to SIGN_SETS - 1. */
+  uint8_t reserved; /**< Zero. */
+  uint32_t crc_code_summary; /**< CRC32C of CODE_SUMMARY. */
+  uint32_t crc_k_signs; /**< CRC32C of K_SIGNS. */
+  uint32_t crc_k_gains; /**< CRC32C of K_GAINS. Pages whose gains are equal have it in common. */
+  uint32_t reserved2; /**< Zero. */
   uint32_t crc_hot; /**< CRC32C of bytes 0 to 59. */
   uint32_t crc_k_exponents; /**< CRC32C of K_EXPONENTS. */
   uint32_t crc_k_rows; /**< CRC32C of K_ROWS. */
   uint32_t crc_k_exceptions; /**< CRC32C of K_EXCEPTIONS. */
   uint32_t crc_key_scales; /**< CRC32C of KEY_SCALES. */
-  uint32_t crc_v_sum; /**< CRC32C of V_SUM. */
   uint32_t crc_v_exponents; /**< CRC32C of V_EXPONENTS. */
   uint32_t crc_v_rows; /**< CRC32C of V_ROWS. */
   /** CRC32C of V_EXCEPTIONS; for a compressed page, of the whole payload. */
   uint32_t crc_v_exceptions;
-  uint64_t sequence_id; /**< Sequence that wrote the page. */
-  uint32_t first_token; /**< Position of the page's first token in that sequence. */
+  uint32_t crc_k_codes; /**< CRC32C of K_CODES. */
+  uint32_t crc_v_codes; /**< CRC32C of V_CODES. */
+  uint32_t first_token; /**< Position of the page's first token in the sequence that wrote it. */
+  uint64_t sequence_id; /**< That sequence. */
   uint16_t layer; /**< Layer of the model. */
   uint16_t kv_head; /**< KV head. */
   uint32_t payload_bytes; /**< Bytes after the header that are in use. */
-  uint32_t reserved[2]; /**< Zero. */
+  uint32_t reserved3; /**< Zero. */
   uint32_t crc_cold; /**< CRC32C of bytes 64 to 123. */
 };
 #define NKV_PAGE_HEADER_BYTES 128
@@ -642,65 +641,37 @@ NKV_ASSERT_OFFSET(page_header, generation, 16);
 NKV_ASSERT_OFFSET(page_header, tokens, 18);
 NKV_ASSERT_OFFSET(page_header, k_exponent, 20);
 NKV_ASSERT_OFFSET(page_header, v_exponent, 21);
-NKV_ASSERT_OFFSET(page_header, k_step_exponent, 22);
+NKV_ASSERT_OFFSET(page_header, k_exceptions, 22);
+NKV_ASSERT_OFFSET(page_header, v_exceptions, 23);
 NKV_ASSERT_OFFSET(page_header, nonfinite, 24);
-NKV_ASSERT_OFFSET(page_header, crc_k_digest, 32);
-NKV_ASSERT_OFFSET(page_header, crc_k_plane, 36);
-NKV_ASSERT_OFFSET(page_header, v_residual, 52);
-NKV_ASSERT_OFFSET(page_header, tenant, 56);
-NKV_ASSERT_OFFSET(page_header, k_exceptions, 58);
-NKV_ASSERT_OFFSET(page_header, v_exceptions, 59);
+NKV_ASSERT_OFFSET(page_header, tenant, 32);
+NKV_ASSERT_OFFSET(page_header, k_mean_power, 34);
+NKV_ASSERT_OFFSET(page_header, v_mean_power, 36);
+NKV_ASSERT_OFFSET(page_header, k_top, 38);
+NKV_ASSERT_OFFSET(page_header, v_top, 40);
+NKV_ASSERT_OFFSET(page_header, sign_set, 42);
+NKV_ASSERT_OFFSET(page_header, reserved, 43);
+NKV_ASSERT_OFFSET(page_header, crc_code_summary, 44);
+NKV_ASSERT_OFFSET(page_header, crc_k_signs, 48);
+NKV_ASSERT_OFFSET(page_header, crc_k_gains, 52);
+NKV_ASSERT_OFFSET(page_header, reserved2, 56);
 NKV_ASSERT_OFFSET(page_header, crc_hot, 60);
 NKV_ASSERT_OFFSET(page_header, crc_k_exponents, 64);
 NKV_ASSERT_OFFSET(page_header, crc_k_rows, 68);
 NKV_ASSERT_OFFSET(page_header, crc_k_exceptions, 72);
 NKV_ASSERT_OFFSET(page_header, crc_key_scales, 76);
-NKV_ASSERT_OFFSET(page_header, crc_v_sum, 80);
-NKV_ASSERT_OFFSET(page_header, crc_v_exponents, 84);
-NKV_ASSERT_OFFSET(page_header, crc_v_rows, 88);
-NKV_ASSERT_OFFSET(page_header, crc_v_exceptions, 92);
-NKV_ASSERT_OFFSET(page_header, sequence_id, 96);
-NKV_ASSERT_OFFSET(page_header, first_token, 104);
-NKV_ASSERT_OFFSET(page_header, layer, 108);
-NKV_ASSERT_OFFSET(page_header, kv_head, 110);
-NKV_ASSERT_OFFSET(page_header, payload_bytes, 112);
-NKV_ASSERT_OFFSET(page_header, reserved, 116);
+NKV_ASSERT_OFFSET(page_header, crc_v_exponents, 80);
+NKV_ASSERT_OFFSET(page_header, crc_v_rows, 84);
+NKV_ASSERT_OFFSET(page_header, crc_v_exceptions, 88);
+NKV_ASSERT_OFFSET(page_header, crc_k_codes, 92);
+NKV_ASSERT_OFFSET(page_header, crc_v_codes, 96);
+NKV_ASSERT_OFFSET(page_header, first_token, 100);
+NKV_ASSERT_OFFSET(page_header, sequence_id, 104);
+NKV_ASSERT_OFFSET(page_header, layer, 112);
+NKV_ASSERT_OFFSET(page_header, kv_head, 114);
+NKV_ASSERT_OFFSET(page_header, payload_bytes, 116);
+NKV_ASSERT_OFFSET(page_header, reserved3, 120);
 NKV_ASSERT_OFFSET(page_header, crc_cold, 124);
-
-/**
- * Array CODE_HEAD: what a page says of its codes. A sign set that is none is BAD_PAGE to a command
- * that uses codes.
- */
-struct nkv_code_head {
-  int16_t k_mean_power; /**< The means of gained K are in units of 2^this. */
-  int16_t v_mean_power; /**< The same of V. */
-  int16_t k_top; /**< Factor 15 of K, in sixteenths of octaves; 0 if no row has a residual. */
-  int16_t v_top; /**< The same of V. */
-  uint8_t sign_set; /**< 0 to SIGN_SETS - 1. */
-  uint8_t reserved[3]; /**< Zero. */
-  uint32_t crc_summary; /**< CRC32C of CODE_SUMMARY. */
-  uint32_t crc_k_signs; /**< CRC32C of K_SIGNS. */
-  uint32_t crc_k_codes; /**< CRC32C of K_CODES. */
-  uint32_t crc_v_codes; /**< CRC32C of V_CODES. */
-  uint32_t crc_k_gains; /**< CRC32C of K_GAINS. Pages whose gains are equal have it in common. */
-  uint32_t reserved2[7]; /**< Zero. */
-  uint32_t crc_head; /**< CRC32C of bytes 0 to 59. */
-};
-#define NKV_CODE_HEAD_BYTES 64
-NKV_ASSERT_BYTES(code_head, 64);
-NKV_ASSERT_OFFSET(code_head, k_mean_power, 0);
-NKV_ASSERT_OFFSET(code_head, v_mean_power, 2);
-NKV_ASSERT_OFFSET(code_head, k_top, 4);
-NKV_ASSERT_OFFSET(code_head, v_top, 6);
-NKV_ASSERT_OFFSET(code_head, sign_set, 8);
-NKV_ASSERT_OFFSET(code_head, reserved, 9);
-NKV_ASSERT_OFFSET(code_head, crc_summary, 12);
-NKV_ASSERT_OFFSET(code_head, crc_k_signs, 16);
-NKV_ASSERT_OFFSET(code_head, crc_k_codes, 20);
-NKV_ASSERT_OFFSET(code_head, crc_v_codes, 24);
-NKV_ASSERT_OFFSET(code_head, crc_k_gains, 28);
-NKV_ASSERT_OFFSET(code_head, reserved2, 32);
-NKV_ASSERT_OFFSET(code_head, crc_head, 60);
 
 /**
  * An element that DELTA4 cannot hold: smaller than 2^-14 of its channel's largest, or not finite.
@@ -717,12 +688,11 @@ NKV_ASSERT_OFFSET(row_exception, bits, 2);
 
 /**
  * Follows the header of a compressed page. Behind it come the K block, the V block unless v_form is
- * NONE, KEY_SCALES if flagged, and with CODES K_GAINS and the sign set in a byte behind them, each
- * starting at a multiple of BURST_BYTES from the page's start; bytes between them are zero. A block
- * is one tensor in the header's codec (host_lib/src/codec/FORMATS.md). In the header, payload_bytes
- * reaches to the end of the last part, crc_v_exceptions covers them all, the other arrays'
- * checksums are zero, and what else it says is what the source page said. The page's size is
- * rounded up to PAGE_GRAIN_BYTES, with zeros.
+ * NONE, KEY_SCALES if flagged, and K_GAINS with CODES, each starting at a multiple of BURST_BYTES
+ * from the page's start; bytes between them are zero. A block is one tensor in the header's codec
+ * (host_lib/src/codec/FORMATS.md). In the header, payload_bytes reaches to the end of the last
+ * part, crc_v_exceptions covers them all, the other arrays' checksums are zero, and what else it
+ * says is what the source page said. The page's size is rounded up to PAGE_GRAIN_BYTES, with zeros.
  */
 struct nkv_cold_payload {
   uint32_t k_bytes; /**< Size of the K block. */
@@ -827,10 +797,10 @@ struct nkv_attend_command {
   uint8_t mode; /**< What to read. [a value of attend_mode] */
   uint8_t group; /**< Query rows. [1 to MAX_GROUP] */
   uint8_t query_dtype; /**< BF16, FP16 or FP32. [a value of dtype] */
-  uint8_t z; /**< BOUNDED: standard deviations behind the bound, in sixteenths; 0 means 2. */
+  uint8_t z; /**< BOUNDED: standard deviations behind the bound, in sixteenths; 0 means 24. */
   /** BOUNDED: wanted |O - exact| / |O| per row (Euclidean), above 0 and at most 1. */
   nkv_f32 error;
-  uint32_t seed; /**< BOUNDED: seed of the sample; the same seed gives the same result. */
+  uint32_t reserved; /**< Zero. */
 };
 #define NKV_ATTEND_COMMAND_BYTES 64
 NKV_ASSERT_BYTES(attend_command, 64);
@@ -854,7 +824,7 @@ NKV_ASSERT_OFFSET(attend_command, group, 53);
 NKV_ASSERT_OFFSET(attend_command, query_dtype, 54);
 NKV_ASSERT_OFFSET(attend_command, z, 55);
 NKV_ASSERT_OFFSET(attend_command, error, 56);
-NKV_ASSERT_OFFSET(attend_command, seed, 60);
+NKV_ASSERT_OFFSET(attend_command, reserved, 60);
 
 /**
  * The best k tokens per row, by score descending, ties by index ascending. Writes ids u32
@@ -884,7 +854,7 @@ struct nkv_topk_command {
   uint8_t mode; /**< How to find them. [a value of select] */
   uint8_t group; /**< Query rows. [1 to MAX_GROUP] */
   uint8_t query_dtype; /**< BF16, FP16, FP32; INDEXER also FP8_E4M3. [a value of dtype] */
-  uint8_t z; /**< STATISTICAL: standard deviations, in sixteenths; 0 means 4. */
+  uint8_t z; /**< STATISTICAL: standard deviations, in sixteenths; 0 means 96. */
   uint64_t weights; /**< INDEXER: fp32 weight per head. [a multiple of 4] */
 };
 #define NKV_TOPK_COMMAND_BYTES 64
@@ -922,9 +892,8 @@ struct nkv_read_command {
   uint16_t tag; /**< Returned in the completion. */
   uint8_t tensor; /**< Which rows. [a value of tensor] */
   /**
-   * 0: exact. 1 to 4: keys as the midpoints of so many planes, in bf16; KEYS only. With CODES,
-   * planes of the codes, of which values have VALUE_CODE_PLANES at most; 0 is BAD_FIELD, a page
-   * without codes BAD_PAGE. [at most KEY_PLANES]
+   * CODES: planes of the codes to use, 1 to KEY_CODE_PLANES of keys and VALUE_CODE_PLANES of
+   * values; a page without codes is BAD_PAGE. Without CODES, 0. [at most KEY_CODE_PLANES]
    */
   uint8_t planes;
   uint16_t reserved; /**< Zero. */
@@ -1035,15 +1004,15 @@ struct nkv_completion {
   uint8_t phase; /**< 0 or 1. */
   uint32_t count; /**< Pages or rows done; tokens returned by TOPK over all rows. */
   uint64_t detail; /**< What the status message refers to. */
-  /** Bursts read in order: headers, digests, planes, page sums, dense rows. */
+  /** Bursts read in order: headers, what a scan of codes reads, dense rows. */
   uint32_t stream_bursts;
-  /** Bursts read to sharpen bounds: later planes and the digests read again for them. */
-  uint32_t refine_bursts;
+  uint32_t refine_bursts; /**< Bursts of further planes of the codes of K. */
   uint32_t exact_bursts; /**< Bursts of key rows read for chosen tokens. */
-  uint32_t value_bursts; /**< Bursts of value rows read for chosen tokens. */
+  /** Bursts of value rows, and of planes of the codes of V, read for chosen tokens. */
+  uint32_t value_bursts;
   uint16_t sq_head; /**< Commands before this index have been fetched. */
   uint8_t flags; /**< What to know of the result. [flags of completion_flag] */
-  uint8_t rounds; /**< BOUNDED: sampling rounds. */
+  uint8_t rounds; /**< BOUNDED: rounds that read. */
   nkv_f32 bound; /**< BOUNDED: largest error bound of the rows, relative to |O|. */
   uint64_t ticks; /**< Device time spent, in 1/TICK_HZ; 0 without feature TICKS. */
   uint64_t reserved[2]; /**< Zero. */
@@ -2653,27 +2622,20 @@ static inline uint32_t nkv_row_bytes(uint8_t form, uint8_t dtype, uint32_t dim) 
 
 /** The arrays of a page, in the order of their places. */
 enum nkv_page_array {
-  NKV_PAGE_ARRAY_K_DIGEST = 0,
-  NKV_PAGE_ARRAY_K_PLANE0 = 1,
-  NKV_PAGE_ARRAY_K_PLANE1 = 2,
-  NKV_PAGE_ARRAY_K_PLANE2 = 3,
-  NKV_PAGE_ARRAY_K_PLANE3 = 4,
-  NKV_PAGE_ARRAY_K_EXPONENTS = 5,
-  NKV_PAGE_ARRAY_K_ROWS = 6,
-  NKV_PAGE_ARRAY_K_EXCEPTIONS = 7,
-  NKV_PAGE_ARRAY_KEY_SCALES = 8,
-  NKV_PAGE_ARRAY_V_SUM = 9,
-  NKV_PAGE_ARRAY_V_EXPONENTS = 10,
-  NKV_PAGE_ARRAY_V_ROWS = 11,
-  NKV_PAGE_ARRAY_V_EXCEPTIONS = 12,
-  NKV_PAGE_ARRAY_CODE_HEAD = 13,
-  NKV_PAGE_ARRAY_CODE_SUMMARY = 14,
-  NKV_PAGE_ARRAY_K_SIGNS = 15,
-  NKV_PAGE_ARRAY_K_CODES = 16,
-  NKV_PAGE_ARRAY_V_CODES = 17,
-  NKV_PAGE_ARRAY_K_GAINS = 18,
+  NKV_PAGE_ARRAY_K_EXPONENTS = 0,
+  NKV_PAGE_ARRAY_K_ROWS = 1,
+  NKV_PAGE_ARRAY_K_EXCEPTIONS = 2,
+  NKV_PAGE_ARRAY_KEY_SCALES = 3,
+  NKV_PAGE_ARRAY_V_EXPONENTS = 4,
+  NKV_PAGE_ARRAY_V_ROWS = 5,
+  NKV_PAGE_ARRAY_V_EXCEPTIONS = 6,
+  NKV_PAGE_ARRAY_CODE_SUMMARY = 7,
+  NKV_PAGE_ARRAY_K_SIGNS = 8,
+  NKV_PAGE_ARRAY_K_CODES = 9,
+  NKV_PAGE_ARRAY_V_CODES = 10,
+  NKV_PAGE_ARRAY_K_GAINS = 11,
 };
-#define NKV_PAGE_ARRAY_COUNT 19
+#define NKV_PAGE_ARRAY_COUNT 12
 
 /** The fields of a page header that decide its layout. */
 struct nkv_page_shape {
@@ -2702,24 +2664,16 @@ static inline void nkv_lay_out_page(const struct nkv_page_shape *shape,
   uint32_t end = NKV_PAGE_HEADER_BYTES;
   uint32_t i;
 
-  layout->bytes[NKV_PAGE_ARRAY_K_DIGEST] = 2 * head_dim;
-  layout->bytes[NKV_PAGE_ARRAY_K_PLANE0] = NKV_PAGE_TOKENS / 8 * head_dim;
-  layout->bytes[NKV_PAGE_ARRAY_K_PLANE1] = NKV_PAGE_TOKENS / 8 * head_dim;
-  layout->bytes[NKV_PAGE_ARRAY_K_PLANE2] = NKV_PAGE_TOKENS / 8 * head_dim;
-  layout->bytes[NKV_PAGE_ARRAY_K_PLANE3] = NKV_PAGE_TOKENS / 8 * head_dim;
   layout->bytes[NKV_PAGE_ARRAY_K_EXPONENTS] = shape->k_form == NKV_ROW_FORM_DELTA4 ? head_dim : 0;
   layout->bytes[NKV_PAGE_ARRAY_K_ROWS] = NKV_PAGE_TOKENS * k_row_bytes;
   layout->bytes[NKV_PAGE_ARRAY_K_EXCEPTIONS] =
       shape->k_form == NKV_ROW_FORM_DELTA4 ? 4 * NKV_EXCEPTIONS : 0;
   layout->bytes[NKV_PAGE_ARRAY_KEY_SCALES] =
       (shape->flags & NKV_PAGE_FLAG_KEY_SCALES) != 0 ? 4 * NKV_PAGE_TOKENS : 0;
-  layout->bytes[NKV_PAGE_ARRAY_V_SUM] = 4 * value_dim;
   layout->bytes[NKV_PAGE_ARRAY_V_EXPONENTS] = shape->v_form == NKV_ROW_FORM_DELTA4 ? value_dim : 0;
   layout->bytes[NKV_PAGE_ARRAY_V_ROWS] = NKV_PAGE_TOKENS * v_row_bytes;
   layout->bytes[NKV_PAGE_ARRAY_V_EXCEPTIONS] =
       shape->v_form == NKV_ROW_FORM_DELTA4 ? 4 * NKV_EXCEPTIONS : 0;
-  layout->bytes[NKV_PAGE_ARRAY_CODE_HEAD] =
-      (shape->flags & NKV_PAGE_FLAG_CODES) != 0 ? NKV_BURST_BYTES : 0;
   layout->bytes[NKV_PAGE_ARRAY_CODE_SUMMARY] =
       (shape->flags & NKV_PAGE_FLAG_CODES) != 0 ? NKV_PAGE_TOKENS + head_dim + value_dim : 0;
   layout->bytes[NKV_PAGE_ARRAY_K_SIGNS] =
@@ -2829,6 +2783,9 @@ static inline uint8_t nkv_check_attend_command(const struct nkv_attend_command *
   if (command->query_dtype > NKV_DTYPE_INT8) {
     return nkv_bad_field(offsetof(struct nkv_attend_command, query_dtype), detail);
   }
+  if (command->reserved != 0) {
+    return nkv_bad_field(offsetof(struct nkv_attend_command, reserved), detail);
+  }
   *detail = 0;
   return NKV_STATUS_OK;
 }
@@ -2901,7 +2858,7 @@ static inline uint8_t nkv_check_read_command(const struct nkv_read_command *comm
   if (command->tensor > NKV_TENSOR_BOTH) {
     return nkv_bad_field(offsetof(struct nkv_read_command, tensor), detail);
   }
-  if (command->planes > NKV_KEY_PLANES) {
+  if (command->planes > NKV_KEY_CODE_PLANES) {
     return nkv_bad_field(offsetof(struct nkv_read_command, planes), detail);
   }
   if (command->reserved != 0) {

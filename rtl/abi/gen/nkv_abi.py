@@ -1,5 +1,5 @@
 # Generated from rtl/abi/nearkv.toml by rtl/abi/gen.py; do not edit.
-"""NearKV device contract, version 1.5: constants and structures for Python."""
+"""NearKV device contract, version 2.0: constants and structures for Python."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ class StatusText(NamedTuple):
 
 
 ABI_ID = 0x00564b5241454e01
-ABI_MAJOR = 1
-ABI_MINOR = 5
+ABI_MAJOR = 2
+ABI_MINOR = 0
 PAGE_MAGIC = 0x504b564e
-PAGE_VERSION = 1
+PAGE_VERSION = 2
 
 # Limits
 # [tokens] Tokens of one closed page.
@@ -73,9 +73,6 @@ MAX_TOKENS = 1048576
 MAX_GROUP = 128
 # [channels] Widest key row: an MLA latent of 512 plus its 64 rotary channels.
 MAX_HEAD_DIM = 576
-# [midpoints] Largest group * tokens of a command that keeps midpoints: STATISTICAL of TOPK, ATTEND
-# other than DENSE. Beyond it: BAD_FIELD, detail = offset of `tokens`.
-MAX_MIDPOINTS = 16777216
 # [tokens] Largest k of TOPK.
 MAX_TOP_K = 4096
 # [queues] Queue register blocks in the map.
@@ -93,10 +90,6 @@ MIN_RING_ENTRIES = 16
 MAX_RING_ENTRIES = 4096
 # [entries] Room for DELTA4 exceptions in a page, per tensor.
 EXCEPTIONS = 16
-# [planes] Search planes stored for K: the top bits of the page-affine 8-bit code.
-KEY_PLANES = 4
-# [planes] Planes that STATISTICAL streams.
-TOPK_PLANES = 3
 # [planes] Bit planes of the codes of K.
 KEY_CODE_PLANES = 4
 # [planes] Bit planes of the codes of V.
@@ -106,16 +99,14 @@ SIGN_SETS = 16
 # [pages] Pages in a row that share a sign set, and with it a transformed query, if APPEND does not
 # say.
 SIGN_RUN = 8
-# [steps] A digest's base counts in this many quantisation steps.
-CODE_BASE_STEP = 4
 # First word of a pool: 'NKVL'.
 POOL_MAGIC = 1280723790
 # [entries] Entries of the rings of a pool's queue.
 POOL_RING_ENTRIES = 64
 # [bytes] Where the second copy of a pool's header starts.
 POOL_HEADER_COPY_AT = 2048
-# Version of the pool's structures.
-POOL_VERSION = 4
+# Version of the pool's structures and of the pages in it.
+POOL_VERSION = 5
 # `slab_record.slot_bytes` of a slab that holds objects: no page is ever looked for in it.
 SLAB_OF_OBJECTS = 1
 # [bytes] Space for objects is counted in these, from the start of the pool.
@@ -173,8 +164,6 @@ REMOTE_MAX_UNLANDED = 8192
 REMOTE_NONCE_BYTES = 32
 # [bytes] HMAC-SHA256.
 REMOTE_PROOF_BYTES = 32
-# [bins] Bins over the 16-bit midpoint from which a threshold is taken.
-HISTOGRAM_BINS = 4096
 # [vectors] Interrupts of a card's function: vector n is bit n of INTERRUPT_STATUS.
 CARD_VECTORS = 19
 # [queues] Most queues of one open file of the driver.
@@ -280,12 +269,6 @@ QUERY_BITS = 24
 KEY_BITS = 27
 # Value element: signed integer, the list's largest exponent at the top.
 VALUE_BITS = 25
-# Plane-stage weight of one channel: query times quantisation step, rounded.
-PLANE_WEIGHT_BITS = 12
-# One plane weight is 2^this score units.
-PLANE_WEIGHT_SHIFT = 32
-# Stored midpoint of a token's score, saturating; -2^15 marks a masked token.
-MIDPOINT_BITS = 16
 # Fraction bits of a logit in base 2.
 LOGIT_FRACTION_BITS = 16
 # Softmax weight mantissa: 1.17, before its right shift.
@@ -301,7 +284,7 @@ class Opcode(IntEnum):
     NOP = 0
     # Build pages from K and V rows.
     APPEND = 1
-    # Give K or V rows back, exact or at plane precision.
+    # Give K or V rows back, exact or as their codes tell them.
     READ = 2
     # Score a group of queries against a page list and return the best k.
     TOPK = 3
@@ -460,8 +443,9 @@ class Codec(IntEnum):
 class Select(IntEnum):
     """How TOPK finds its tokens."""
 
-    # Only rows are read that z-sigma bounds from search planes leave in question: the ids are those
-    # of FULL but for a few.
+    # By codes: only rows are read that z-sigma bounds from codes leave in question, and the ids are
+    # those of FULL but for a few. A list of pages without codes is answered as FULL does. Needs
+    # feature CODES.
     STATISTICAL = 1
     # Every row is read exactly.
     FULL = 2
@@ -475,9 +459,11 @@ class AttendMode(IntEnum):
 
     # Every visible token exactly.
     DENSE = 0
-    # The best k by midpoint exactly, all others at plane precision with their page's mean value.
+    # By codes: the best k tokens exactly, all others as their codes tell them. A list of pages
+    # without codes is answered as DENSE does. Needs feature CODES.
     TAIL = 1
-    # As TAIL, then a random sample is read exactly until the measured error is within `error`.
+    # By codes: planes of codes and rows are read until the measured error is within `error`. A list
+    # of pages without codes is answered as DENSE does. Needs feature CODES.
     BOUNDED = 2
 
 
@@ -992,8 +978,8 @@ class PageFlag(IntFlag):
 
     # The KEY_SCALES array is present.
     KEY_SCALES = 1 << 0
-    # The arrays of codes, CODE_HEAD to K_GAINS, are present. To a device without feature CODES such
-    # a page is BAD_PAGE.
+    # The arrays of codes, CODE_SUMMARY to K_GAINS, are present. To a device without feature CODES
+    # such a page is BAD_PAGE.
     CODES = 1 << 1
 
 
@@ -1009,7 +995,8 @@ class CompletionFlag(IntFlag):
 
     # Tokens whose key (or key scale, where it is used) holds a NaN or infinity took no part.
     NONFINITE = 1 << 0
-    # BOUNDED found a dense read cheaper and did it.
+    # TAIL or BOUNDED was answered by a dense read: the list has no codes, codes could not say its
+    # scores, or it was cheaper.
     DENSE_FALLBACK = 1 << 1
     # BOUNDED stopped at its byte cap; `bound` says what was reached.
     CAPPED = 1 << 2
@@ -1018,15 +1005,8 @@ class CompletionFlag(IntFlag):
 class Feature(IntFlag):
     """FEATURES register."""
 
-    # What reads keys by planes: STATISTICAL selection, and READ with `planes` but without CODES.
-    # FULL needs no feature.
-    TOPK = 1 << 0
     # DSA indexer selection.
     INDEXER = 1 << 1
-    # ATTEND mode TAIL.
-    ATTEND_TAIL = 1 << 2
-    # ATTEND mode BOUNDED.
-    ATTEND_BOUNDED = 1 << 3
     # TRANSCODE, between the codecs that CODECS names.
     TRANSCODE = 1 << 4
     # Completions carry device time.
@@ -1045,7 +1025,8 @@ class Feature(IntFlag):
     MEMORY_DOORBELLS = 1 << 11
     # HOST_HOTNESS and NEAR_HOTNESS.
     HOTNESS = 1 << 12
-    # Pages with codes: the flags CODES of APPEND and READ.
+    # Pages with codes, and what is done by codes: the flags CODES of APPEND and READ, ATTEND's
+    # modes TAIL and BOUNDED, STATISTICAL of TOPK. A device without it answers UNSUPPORTED.
     CODES = 1 << 14
 
 
@@ -1240,16 +1221,17 @@ PAGE_ENTRY = Record(
     },
 )
 
-# Head of a page. The first 64 bytes are all that a plane scan reads, the tenant among them: a page
-# that is touched tells its tenant. CRC32C (Castagnoli, initial value and final inversion all ones)
-# per array and per header half. Of the header, the halves that a command relies on are compared at
-# each use. Arrays are compared in one of two ways, and a device's documentation says which: those
-# that a command streams, each time; or all of a page before the first command that uses it since it
-# came in or the device was reset, and again before a use when the last comparison is older than a
-# stated time. Either way the page is CORRUPT, and nothing of it is used. READ, GATHER, COPY,
-# TRANSCODE and SCRUB compare each time.
+# Head of a page. The first 64 bytes are all of it that a scan of codes reads, the tenant among
+# them: a page that is touched tells its tenant. Without flag CODES what it says of codes is zero;
+# with it, a sign set that is none is BAD_PAGE to a command that uses codes. CRC32C (Castagnoli,
+# initial value and final inversion all ones) per array and per header half. Of the header, the
+# halves that a command relies on are compared at each use. Arrays are compared in one of two ways,
+# and a device's documentation says which: those that a command streams, each time; or all of a page
+# before the first command that uses it since it came in or the device was reset, and again before a
+# use when the last comparison is older than a stated time. Either way the page is CORRUPT, and
+# nothing of it is used. READ, GATHER, COPY, TRANSCODE and SCRUB compare each time.
 PAGE_HEADER = Record(
-    "<IHBBBBBBHHHHBBhQI4IfHBBIIIIIIIIIQIHHI2II",
+    "<IHBBBBBBHHHHBBBBQHhhhhBBIIIIIIIIIIIIIIIQHHIII",
     128,
     {
         "magic": 0,
@@ -1266,52 +1248,37 @@ PAGE_HEADER = Record(
         "tokens": 18,
         "k_exponent": 20,
         "v_exponent": 21,
-        "k_step_exponent": 22,
+        "k_exceptions": 22,
+        "v_exceptions": 23,
         "nonfinite": 24,
-        "crc_k_digest": 32,
-        "crc_k_plane": 36,
-        "v_residual": 52,
-        "tenant": 56,
-        "k_exceptions": 58,
-        "v_exceptions": 59,
+        "tenant": 32,
+        "k_mean_power": 34,
+        "v_mean_power": 36,
+        "k_top": 38,
+        "v_top": 40,
+        "sign_set": 42,
+        "reserved": 43,
+        "crc_code_summary": 44,
+        "crc_k_signs": 48,
+        "crc_k_gains": 52,
+        "reserved2": 56,
         "crc_hot": 60,
         "crc_k_exponents": 64,
         "crc_k_rows": 68,
         "crc_k_exceptions": 72,
         "crc_key_scales": 76,
-        "crc_v_sum": 80,
-        "crc_v_exponents": 84,
-        "crc_v_rows": 88,
-        "crc_v_exceptions": 92,
-        "sequence_id": 96,
-        "first_token": 104,
-        "layer": 108,
-        "kv_head": 110,
-        "payload_bytes": 112,
-        "reserved": 116,
+        "crc_v_exponents": 80,
+        "crc_v_rows": 84,
+        "crc_v_exceptions": 88,
+        "crc_k_codes": 92,
+        "crc_v_codes": 96,
+        "first_token": 100,
+        "sequence_id": 104,
+        "layer": 112,
+        "kv_head": 114,
+        "payload_bytes": 116,
+        "reserved3": 120,
         "crc_cold": 124,
-    },
-)
-
-# Array CODE_HEAD: what a page says of its codes. A sign set that is none is BAD_PAGE to a command
-# that uses codes.
-CODE_HEAD = Record(
-    "<hhhhB3BIIIII7II",
-    64,
-    {
-        "k_mean_power": 0,
-        "v_mean_power": 2,
-        "k_top": 4,
-        "v_top": 6,
-        "sign_set": 8,
-        "reserved": 9,
-        "crc_summary": 12,
-        "crc_k_signs": 16,
-        "crc_k_codes": 20,
-        "crc_v_codes": 24,
-        "crc_k_gains": 28,
-        "reserved2": 32,
-        "crc_head": 60,
     },
 )
 
@@ -1327,12 +1294,11 @@ ROW_EXCEPTION = Record(
 )
 
 # Follows the header of a compressed page. Behind it come the K block, the V block unless v_form is
-# NONE, KEY_SCALES if flagged, and with CODES K_GAINS and the sign set in a byte behind them, each
-# starting at a multiple of BURST_BYTES from the page's start; bytes between them are zero. A block
-# is one tensor in the header's codec (host_lib/src/codec/FORMATS.md). In the header, payload_bytes
-# reaches to the end of the last part, crc_v_exceptions covers them all, the other arrays' checksums
-# are zero, and what else it says is what the source page said. The page's size is rounded up to
-# PAGE_GRAIN_BYTES, with zeros.
+# NONE, KEY_SCALES if flagged, and K_GAINS with CODES, each starting at a multiple of BURST_BYTES
+# from the page's start; bytes between them are zero. A block is one tensor in the header's codec
+# (host_lib/src/codec/FORMATS.md). In the header, payload_bytes reaches to the end of the last part,
+# crc_v_exceptions covers them all, the other arrays' checksums are zero, and what else it says is
+# what the source page said. The page's size is rounded up to PAGE_GRAIN_BYTES, with zeros.
 COLD_PAYLOAD = Record(
     "<IIQ",
     16,
@@ -1403,7 +1369,7 @@ ATTEND_COMMAND = Record(
         "query_dtype": 54,
         "z": 55,
         "error": 56,
-        "seed": 60,
+        "reserved": 60,
     },
 )
 
@@ -2596,25 +2562,18 @@ REG_MAP_BYTES = 0x24000
 class PageArray(IntEnum):
     """The arrays of a page, in order."""
 
-    K_DIGEST = 0
-    K_PLANE0 = 1
-    K_PLANE1 = 2
-    K_PLANE2 = 3
-    K_PLANE3 = 4
-    K_EXPONENTS = 5
-    K_ROWS = 6
-    K_EXCEPTIONS = 7
-    KEY_SCALES = 8
-    V_SUM = 9
-    V_EXPONENTS = 10
-    V_ROWS = 11
-    V_EXCEPTIONS = 12
-    CODE_HEAD = 13
-    CODE_SUMMARY = 14
-    K_SIGNS = 15
-    K_CODES = 16
-    V_CODES = 17
-    K_GAINS = 18
+    K_EXPONENTS = 0
+    K_ROWS = 1
+    K_EXCEPTIONS = 2
+    KEY_SCALES = 3
+    V_EXPONENTS = 4
+    V_ROWS = 5
+    V_EXCEPTIONS = 6
+    CODE_SUMMARY = 7
+    K_SIGNS = 8
+    K_CODES = 9
+    V_CODES = 10
+    K_GAINS = 11
 
 
 @dataclass(frozen=True)
@@ -2668,20 +2627,13 @@ def page_layout(shape: PageShape) -> PageLayout:
     k_row_bytes = row_bytes(shape.k_form, shape.dtype, head_dim)
     v_row_bytes = row_bytes(shape.v_form, shape.dtype, value_dim)
     sizes = (
-        2 * head_dim,  # K_DIGEST
-        PAGE_TOKENS // 8 * head_dim,  # K_PLANE0
-        PAGE_TOKENS // 8 * head_dim,  # K_PLANE1
-        PAGE_TOKENS // 8 * head_dim,  # K_PLANE2
-        PAGE_TOKENS // 8 * head_dim,  # K_PLANE3
         head_dim if shape.k_form == RowForm.DELTA4 else 0,  # K_EXPONENTS
         PAGE_TOKENS * k_row_bytes,  # K_ROWS
         4 * EXCEPTIONS if shape.k_form == RowForm.DELTA4 else 0,  # K_EXCEPTIONS
         4 * PAGE_TOKENS if shape.flags & PageFlag.KEY_SCALES else 0,  # KEY_SCALES
-        4 * value_dim,  # V_SUM
         value_dim if shape.v_form == RowForm.DELTA4 else 0,  # V_EXPONENTS
         PAGE_TOKENS * v_row_bytes,  # V_ROWS
         4 * EXCEPTIONS if shape.v_form == RowForm.DELTA4 else 0,  # V_EXCEPTIONS
-        BURST_BYTES if shape.flags & PageFlag.CODES else 0,  # CODE_HEAD
         PAGE_TOKENS + head_dim + value_dim if shape.flags & PageFlag.CODES else 0,  # CODE_SUMMARY
         PAGE_TOKENS // 8 * head_dim if shape.flags & PageFlag.CODES else 0,  # K_SIGNS
         3 * PAGE_TOKENS // 8 * head_dim if shape.flags & PageFlag.CODES else 0,  # K_CODES

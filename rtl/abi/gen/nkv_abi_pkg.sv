@@ -1,6 +1,6 @@
 // Generated from rtl/abi/nearkv.toml by rtl/abi/gen.py; do not edit.
 //
-// NearKV device contract, version 1.5.
+// NearKV device contract, version 2.0.
 // The first member of a packed struct is its most significant part, so members stand in reverse:
 // byte 0 of a structure in memory is bits 7:0 of the struct.
 
@@ -10,10 +10,10 @@ package nkv_abi_pkg;
   // verilator lint_off UNUSEDPARAM
 
   localparam logic [63:0] AbiId = 64'h0056_4b52_4145_4e01;
-  localparam logic [15:0] AbiMajor = 16'd1;
-  localparam logic [15:0] AbiMinor = 16'd5;
+  localparam logic [15:0] AbiMajor = 16'd2;
+  localparam logic [15:0] AbiMinor = 16'd0;
   localparam logic [31:0] PageMagic = 32'h504b_564e;
-  localparam logic [15:0] PageVersion = 16'd1;
+  localparam logic [15:0] PageVersion = 16'd2;
 
   // Limits
   // [tokens] Tokens of one closed page.
@@ -31,9 +31,6 @@ package nkv_abi_pkg;
   localparam int unsigned MaxGroup = 128;
   // [channels] Widest key row: an MLA latent of 512 plus its 64 rotary channels.
   localparam int unsigned MaxHeadDim = 576;
-  // [midpoints] Largest group * tokens of a command that keeps midpoints: STATISTICAL of TOPK,
-  // ATTEND other than DENSE. Beyond it: BAD_FIELD, detail = offset of `tokens`.
-  localparam int unsigned MaxMidpoints = 16777216;
   // [tokens] Largest k of TOPK.
   localparam int unsigned MaxTopK = 4096;
   // [queues] Queue register blocks in the map.
@@ -51,10 +48,6 @@ package nkv_abi_pkg;
   localparam int unsigned MaxRingEntries = 4096;
   // [entries] Room for DELTA4 exceptions in a page, per tensor.
   localparam int unsigned Exceptions = 16;
-  // [planes] Search planes stored for K: the top bits of the page-affine 8-bit code.
-  localparam int unsigned KeyPlanes = 4;
-  // [planes] Planes that STATISTICAL streams.
-  localparam int unsigned TopkPlanes = 3;
   // [planes] Bit planes of the codes of K.
   localparam int unsigned KeyCodePlanes = 4;
   // [planes] Bit planes of the codes of V.
@@ -64,10 +57,6 @@ package nkv_abi_pkg;
   // [pages] Pages in a row that share a sign set, and with it a transformed query, if APPEND does
   // not say.
   localparam int unsigned SignRun = 8;
-  // [steps] A digest's base counts in this many quantisation steps.
-  localparam int unsigned CodeBaseStep = 4;
-  // [bins] Bins over the 16-bit midpoint from which a threshold is taken.
-  localparam int unsigned HistogramBins = 4096;
 
   // Number formats
   // Query element: signed integer, the head's largest exponent at the top.
@@ -76,12 +65,6 @@ package nkv_abi_pkg;
   localparam int unsigned KeyBits = 27;
   // Value element: signed integer, the list's largest exponent at the top.
   localparam int unsigned ValueBits = 25;
-  // Plane-stage weight of one channel: query times quantisation step, rounded.
-  localparam int unsigned PlaneWeightBits = 12;
-  // One plane weight is 2^this score units.
-  localparam int unsigned PlaneWeightShift = 32;
-  // Stored midpoint of a token's score, saturating; -2^15 marks a masked token.
-  localparam int unsigned MidpointBits = 16;
   // Fraction bits of a logit in base 2.
   localparam int unsigned LogitFractionBits = 16;
   // Softmax weight mantissa: 1.17, before its right shift.
@@ -95,7 +78,7 @@ package nkv_abi_pkg;
     OpcodeNop = 8'd0,
     // Build pages from K and V rows.
     OpcodeAppend = 8'd1,
-    // Give K or V rows back, exact or at plane precision.
+    // Give K or V rows back, exact or as their codes tell them.
     OpcodeRead = 8'd2,
     // Score a group of queries against a page list and return the best k.
     OpcodeTopk = 8'd3,
@@ -249,8 +232,9 @@ package nkv_abi_pkg;
 
   // How TOPK finds its tokens.
   typedef enum logic [7:0] {
-    // Only rows are read that z-sigma bounds from search planes leave in question: the ids are
-    // those of FULL but for a few.
+    // By codes: only rows are read that z-sigma bounds from codes leave in question, and the ids
+    // are those of FULL but for a few. A list of pages without codes is answered as FULL does.
+    // Needs feature CODES.
     SelectStatistical = 8'd1,
     // Every row is read exactly.
     SelectFull = 8'd2,
@@ -263,9 +247,11 @@ package nkv_abi_pkg;
   typedef enum logic [7:0] {
     // Every visible token exactly.
     AttendModeDense = 8'd0,
-    // The best k by midpoint exactly, all others at plane precision with their page's mean value.
+    // By codes: the best k tokens exactly, all others as their codes tell them. A list of pages
+    // without codes is answered as DENSE does. Needs feature CODES.
     AttendModeTail = 8'd1,
-    // As TAIL, then a random sample is read exactly until the measured error is within `error`.
+    // By codes: planes of codes and rows are read until the measured error is within `error`. A
+    // list of pages without codes is answered as DENSE does. Needs feature CODES.
     AttendModeBounded = 8'd2
   } attend_mode_e;
 
@@ -304,8 +290,8 @@ package nkv_abi_pkg;
   // What a page carries besides its rows. Bit numbers, and the mask of all.
   // The KEY_SCALES array is present.
   localparam int unsigned PageFlagKeyScales = 0;
-  // The arrays of codes, CODE_HEAD to K_GAINS, are present. To a device without feature CODES such
-  // a page is BAD_PAGE.
+  // The arrays of codes, CODE_SUMMARY to K_GAINS, are present. To a device without feature CODES
+  // such a page is BAD_PAGE.
   localparam int unsigned PageFlagCodes = 1;
   localparam logic [7:0] PageFlagAll = 8'h03;
 
@@ -317,22 +303,16 @@ package nkv_abi_pkg;
   // What a person should know of a result. Bit numbers, and the mask of all.
   // Tokens whose key (or key scale, where it is used) holds a NaN or infinity took no part.
   localparam int unsigned CompletionFlagNonfinite = 0;
-  // BOUNDED found a dense read cheaper and did it.
+  // TAIL or BOUNDED was answered by a dense read: the list has no codes, codes could not say its
+  // scores, or it was cheaper.
   localparam int unsigned CompletionFlagDenseFallback = 1;
   // BOUNDED stopped at its byte cap; `bound` says what was reached.
   localparam int unsigned CompletionFlagCapped = 2;
   localparam logic [7:0] CompletionFlagAll = 8'h07;
 
   // FEATURES register. Bit numbers, and the mask of all.
-  // What reads keys by planes: STATISTICAL selection, and READ with `planes` but without CODES.
-  // FULL needs no feature.
-  localparam int unsigned FeatureTopk = 0;
   // DSA indexer selection.
   localparam int unsigned FeatureIndexer = 1;
-  // ATTEND mode TAIL.
-  localparam int unsigned FeatureAttendTail = 2;
-  // ATTEND mode BOUNDED.
-  localparam int unsigned FeatureAttendBounded = 3;
   // TRANSCODE, between the codecs that CODECS names.
   localparam int unsigned FeatureTranscode = 4;
   // Completions carry device time.
@@ -351,9 +331,10 @@ package nkv_abi_pkg;
   localparam int unsigned FeatureMemoryDoorbells = 11;
   // HOST_HOTNESS and NEAR_HOTNESS.
   localparam int unsigned FeatureHotness = 12;
-  // Pages with codes: the flags CODES of APPEND and READ.
+  // Pages with codes, and what is done by codes: the flags CODES of APPEND and READ, ATTEND's modes
+  // TAIL and BOUNDED, STATISTICAL of TOPK. A device without it answers UNSUPPORTED.
   localparam int unsigned FeatureCodes = 14;
-  localparam logic [63:0] FeatureAll = 64'h0000_0000_0000_5fff;
+  localparam logic [63:0] FeatureAll = 64'h0000_0000_0000_5ff2;
 
   // One page of a sequence, as page lists name it. The host writes `page` and `generation` before
   // APPEND, the device the exponents; entries may be copied freely (forks share pages).
@@ -369,37 +350,41 @@ package nkv_abi_pkg;
   } page_entry_t;
   localparam int unsigned PageEntryBytes = 8;
 
-  // Head of a page. The first 64 bytes are all that a plane scan reads, the tenant among them: a
-  // page that is touched tells its tenant. CRC32C (Castagnoli, initial value and final inversion
-  // all ones) per array and per header half. Of the header, the halves that a command relies on are
-  // compared at each use. Arrays are compared in one of two ways, and a device's documentation says
-  // which: those that a command streams, each time; or all of a page before the first command that
-  // uses it since it came in or the device was reset, and again before a use when the last
-  // comparison is older than a stated time. Either way the page is CORRUPT, and nothing of it is
-  // used. READ, GATHER, COPY, TRANSCODE and SCRUB compare each time.
+  // Head of a page. The first 64 bytes are all of it that a scan of codes reads, the tenant among
+  // them: a page that is touched tells its tenant. Without flag CODES what it says of codes is
+  // zero; with it, a sign set that is none is BAD_PAGE to a command that uses codes. CRC32C
+  // (Castagnoli, initial value and final inversion all ones) per array and per header half. Of the
+  // header, the halves that a command relies on are compared at each use. Arrays are compared in
+  // one of two ways, and a device's documentation says which: those that a command streams, each
+  // time; or all of a page before the first command that uses it since it came in or the device was
+  // reset, and again before a use when the last comparison is older than a stated time. Either way
+  // the page is CORRUPT, and nothing of it is used. READ, GATHER, COPY, TRANSCODE and SCRUB compare
+  // each time.
   typedef struct packed {
     // Byte 124. CRC32C of bytes 64 to 123.
     logic [31:0] crc_cold;
-    // Byte 116. Zero.
-    logic [1:0][31:0] reserved;
-    // Byte 112. Bytes after the header that are in use.
+    // Byte 120. Zero.
+    logic [31:0] reserved3;
+    // Byte 116. Bytes after the header that are in use.
     logic [31:0] payload_bytes;
-    // Byte 110. KV head.
+    // Byte 114. KV head.
     logic [15:0] kv_head;
-    // Byte 108. Layer of the model.
+    // Byte 112. Layer of the model.
     logic [15:0] layer;
-    // Byte 104. Position of the page's first token in that sequence.
-    logic [31:0] first_token;
-    // Byte 96. Sequence that wrote the page.
+    // Byte 104. That sequence.
     logic [63:0] sequence_id;
-    // Byte 92. CRC32C of V_EXCEPTIONS; for a compressed page, of the whole payload.
+    // Byte 100. Position of the page's first token in the sequence that wrote it.
+    logic [31:0] first_token;
+    // Byte 96. CRC32C of V_CODES.
+    logic [31:0] crc_v_codes;
+    // Byte 92. CRC32C of K_CODES.
+    logic [31:0] crc_k_codes;
+    // Byte 88. CRC32C of V_EXCEPTIONS; for a compressed page, of the whole payload.
     logic [31:0] crc_v_exceptions;
-    // Byte 88. CRC32C of V_ROWS.
+    // Byte 84. CRC32C of V_ROWS.
     logic [31:0] crc_v_rows;
-    // Byte 84. CRC32C of V_EXPONENTS.
+    // Byte 80. CRC32C of V_EXPONENTS.
     logic [31:0] crc_v_exponents;
-    // Byte 80. CRC32C of V_SUM.
-    logic [31:0] crc_v_sum;
     // Byte 76. CRC32C of KEY_SCALES.
     logic [31:0] crc_key_scales;
     // Byte 72. CRC32C of K_EXCEPTIONS.
@@ -410,22 +395,34 @@ package nkv_abi_pkg;
     logic [31:0] crc_k_exponents;
     // Byte 60. CRC32C of bytes 0 to 59.
     logic [31:0] crc_hot;
-    // Byte 59. Entries used in V_EXCEPTIONS.
-    logic [7:0] v_exceptions;
-    // Byte 58. Entries used in K_EXCEPTIONS.
-    logic [7:0] k_exceptions;
-    // Byte 56. Tenant of the queue that wrote it.
+    // Byte 56. Zero.
+    logic [31:0] reserved2;
+    // Byte 52. CRC32C of K_GAINS. Pages whose gains are equal have it in common.
+    logic [31:0] crc_k_gains;
+    // Byte 48. CRC32C of K_SIGNS.
+    logic [31:0] crc_k_signs;
+    // Byte 44. CRC32C of CODE_SUMMARY.
+    logic [31:0] crc_code_summary;
+    // Byte 43. Zero.
+    logic [7:0] reserved;
+    // Byte 42. Codes: 0 to SIGN_SETS - 1.
+    logic [7:0] sign_set;
+    // Byte 40. The same of V.
+    logic signed [15:0] v_top;
+    // Byte 38. Codes: factor 15 of K, in sixteenths of octaves; 0 if no row has a residual.
+    logic signed [15:0] k_top;
+    // Byte 36. The same of V.
+    logic signed [15:0] v_mean_power;
+    // Byte 34. Codes: the means of gained K are in units of 2^this.
+    logic signed [15:0] k_mean_power;
+    // Byte 32. Tenant of the queue that wrote it.
     logic [15:0] tenant;
-    // Byte 52. Mean over tokens of |v - page mean|^2.
-    logic [31:0] v_residual;
-    // Byte 36. CRC32C of K_PLANE0 to K_PLANE3.
-    logic [KeyPlanes-1:0][31:0] crc_k_plane;
-    // Byte 32. CRC32C of K_DIGEST.
-    logic [31:0] crc_k_digest;
     // Byte 24. Bit t: the key of token t holds a NaN or infinity.
     logic [63:0] nonfinite;
-    // Byte 22. Exponent e of the coarsest quantisation step: a channel's step is m * 2^(e - delta).
-    logic signed [15:0] k_step_exponent;
+    // Byte 23. Entries used in V_EXCEPTIONS.
+    logic [7:0] v_exceptions;
+    // Byte 22. Entries used in K_EXCEPTIONS.
+    logic [7:0] k_exceptions;
     // Byte 21. As in the entry.
     logic [7:0] v_exponent;
     // Byte 20. As in the entry.
@@ -468,12 +465,12 @@ package nkv_abi_pkg;
   localparam int unsigned RowExceptionBytes = 4;
 
   // Follows the header of a compressed page. Behind it come the K block, the V block unless v_form
-  // is NONE, KEY_SCALES if flagged, and with CODES K_GAINS and the sign set in a byte behind them,
-  // each starting at a multiple of BURST_BYTES from the page's start; bytes between them are zero.
-  // A block is one tensor in the header's codec (host_lib/src/codec/FORMATS.md). In the header,
-  // payload_bytes reaches to the end of the last part, crc_v_exceptions covers them all, the other
-  // arrays' checksums are zero, and what else it says is what the source page said. The page's size
-  // is rounded up to PAGE_GRAIN_BYTES, with zeros.
+  // is NONE, KEY_SCALES if flagged, and K_GAINS with CODES, each starting at a multiple of
+  // BURST_BYTES from the page's start; bytes between them are zero. A block is one tensor in the
+  // header's codec (host_lib/src/codec/FORMATS.md). In the header, payload_bytes reaches to the end
+  // of the last part, crc_v_exceptions covers them all, the other arrays' checksums are zero, and
+  // what else it says is what the source page said. The page's size is rounded up to
+  // PAGE_GRAIN_BYTES, with zeros.
   typedef struct packed {
     // Byte 8. Zero.
     logic [63:0] reserved;
@@ -540,11 +537,11 @@ package nkv_abi_pkg;
   // none does. A token t is visible if t < tokens and (window = 0 or t >= tokens - window or t <
   // sinks).
   typedef struct packed {
-    // Byte 60. BOUNDED: seed of the sample; the same seed gives the same result.
-    logic [31:0] seed;
+    // Byte 60. Zero.
+    logic [31:0] reserved;
     // Byte 56. BOUNDED: wanted |O - exact| / |O| per row (Euclidean), above 0 and at most 1.
     logic [31:0] error;
-    // Byte 55. BOUNDED: standard deviations behind the bound, in sixteenths; 0 means 2.
+    // Byte 55. BOUNDED: standard deviations behind the bound, in sixteenths; 0 means 24.
     logic [7:0] z;
     // Byte 54. BF16, FP16 or FP32. [a value of dtype]
     dtype_e query_dtype;
@@ -593,7 +590,7 @@ package nkv_abi_pkg;
   typedef struct packed {
     // Byte 56. INDEXER: fp32 weight per head. [a multiple of 4]
     logic [63:0] weights;
-    // Byte 55. STATISTICAL: standard deviations, in sixteenths; 0 means 4.
+    // Byte 55. STATISTICAL: standard deviations, in sixteenths; 0 means 96.
     logic [7:0] z;
     // Byte 54. BF16, FP16, FP32; INDEXER also FP8_E4M3. [a value of dtype]
     dtype_e query_dtype;
@@ -654,9 +651,8 @@ package nkv_abi_pkg;
     logic [31:0] first;
     // Byte 6. Zero.
     logic [15:0] reserved;
-    // Byte 5. 0: exact. 1 to 4: keys as the midpoints of so many planes, in bf16; KEYS only. With
-    // CODES, planes of the codes, of which values have VALUE_CODE_PLANES at most; 0 is BAD_FIELD, a
-    // page without codes BAD_PAGE. [at most KEY_PLANES]
+    // Byte 5. CODES: planes of the codes to use, 1 to KEY_CODE_PLANES of keys and VALUE_CODE_PLANES
+    // of values; a page without codes is BAD_PAGE. Without CODES, 0. [at most KEY_CODE_PLANES]
     logic [7:0] planes;
     // Byte 4. Which rows. [a value of tensor]
     tensor_e tensor;
@@ -744,19 +740,19 @@ package nkv_abi_pkg;
     logic [63:0] ticks;
     // Byte 36. BOUNDED: largest error bound of the rows, relative to |O|.
     logic [31:0] bound;
-    // Byte 35. BOUNDED: sampling rounds.
+    // Byte 35. BOUNDED: rounds that read.
     logic [7:0] rounds;
     // Byte 34. What to know of the result. [flags of completion_flag]
     logic [7:0] flags;
     // Byte 32. Commands before this index have been fetched.
     logic [15:0] sq_head;
-    // Byte 28. Bursts of value rows read for chosen tokens.
+    // Byte 28. Bursts of value rows, and of planes of the codes of V, read for chosen tokens.
     logic [31:0] value_bursts;
     // Byte 24. Bursts of key rows read for chosen tokens.
     logic [31:0] exact_bursts;
-    // Byte 20. Bursts read to sharpen bounds: later planes and the digests read again for them.
+    // Byte 20. Bursts of further planes of the codes of K.
     logic [31:0] refine_bursts;
-    // Byte 16. Bursts read in order: headers, digests, planes, page sums, dense rows.
+    // Byte 16. Bursts read in order: headers, what a scan of codes reads, dense rows.
     logic [31:0] stream_bursts;
     // Byte 8. What the status message refers to.
     logic [63:0] detail;
@@ -1184,20 +1180,14 @@ package nkv_abi_pkg;
   endfunction
 
   // The arrays of a page, in the order of their places
-  localparam int unsigned PageArrayKDigest = 0;
-  localparam int unsigned PageArrayKPlane0 = 1;
-  localparam int unsigned PageArrayKPlane1 = 2;
-  localparam int unsigned PageArrayKPlane2 = 3;
-  localparam int unsigned PageArrayKPlane3 = 4;
-  localparam int unsigned PageArrayKExponents = 5;
-  localparam int unsigned PageArrayKRows = 6;
-  localparam int unsigned PageArrayKExceptions = 7;
-  localparam int unsigned PageArrayKeyScales = 8;
-  localparam int unsigned PageArrayVSum = 9;
-  localparam int unsigned PageArrayVExponents = 10;
-  localparam int unsigned PageArrayVRows = 11;
-  localparam int unsigned PageArrayVExceptions = 12;
-  localparam int unsigned PageArrayCount = 13;
+  localparam int unsigned PageArrayKExponents = 0;
+  localparam int unsigned PageArrayKRows = 1;
+  localparam int unsigned PageArrayKExceptions = 2;
+  localparam int unsigned PageArrayKeyScales = 3;
+  localparam int unsigned PageArrayVExponents = 4;
+  localparam int unsigned PageArrayVRows = 5;
+  localparam int unsigned PageArrayVExceptions = 6;
+  localparam int unsigned PageArrayCount = 7;
 
   // The fields of a page header that decide its layout
   typedef struct packed {
@@ -1228,16 +1218,10 @@ package nkv_abi_pkg;
     value_dim = 32'(shape.value_dim);
     k_row_bytes = row_bytes(shape.k_form, shape.dtype, head_dim);
     v_row_bytes = row_bytes(shape.v_form, shape.dtype, value_dim);
-    layout.bytes[PageArrayKDigest] = 2 * head_dim;
-    layout.bytes[PageArrayKPlane0] = PageTokens / 8 * head_dim;
-    layout.bytes[PageArrayKPlane1] = PageTokens / 8 * head_dim;
-    layout.bytes[PageArrayKPlane2] = PageTokens / 8 * head_dim;
-    layout.bytes[PageArrayKPlane3] = PageTokens / 8 * head_dim;
     layout.bytes[PageArrayKExponents] = shape.k_form == RowFormDelta4 ? head_dim : '0;
     layout.bytes[PageArrayKRows] = PageTokens * k_row_bytes;
     layout.bytes[PageArrayKExceptions] = shape.k_form == RowFormDelta4 ? 4 * Exceptions : '0;
     layout.bytes[PageArrayKeyScales] = shape.flags[PageFlagKeyScales] ? 4 * PageTokens : '0;
-    layout.bytes[PageArrayVSum] = 4 * value_dim;
     layout.bytes[PageArrayVExponents] = shape.v_form == RowFormDelta4 ? value_dim : '0;
     layout.bytes[PageArrayVRows] = PageTokens * v_row_bytes;
     layout.bytes[PageArrayVExceptions] = shape.v_form == RowFormDelta4 ? 4 * Exceptions : '0;
@@ -1296,6 +1280,7 @@ package nkv_abi_pkg;
     broken[52] = command.mode > AttendModeBounded;
     broken[53] = command.group < 8'd1 || command.group > 8'(MaxGroup);
     broken[54] = command.query_dtype > DtypeInt8;
+    broken[60] = command.reserved != '0;
     return broken;
   endfunction
 
@@ -1331,7 +1316,7 @@ package nkv_abi_pkg;
     broken[0] = command.opcode != OpcodeRead;
     broken[1] = (command.flags & ~ReadFlagAll) != '0;
     broken[4] = command.tensor > TensorBoth;
-    broken[5] = command.planes > 8'(KeyPlanes);
+    broken[5] = command.planes > 8'(KeyCodePlanes);
     broken[6] = command.reserved != '0;
     broken[8] = command.first > MaxTokens;
     broken[12] = command.count < 32'd1 || command.count > MaxTokens;

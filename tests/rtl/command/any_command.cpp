@@ -70,7 +70,6 @@ Bytes any_attend(test::Random& random) {
                              std::numeric_limits<float>::infinity()};
   command.soft_cap = kCaps[random() % 2 == 0 ? 0 : random() % std::size(kCaps)];
   command.error = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
-  command.seed = static_cast<std::uint32_t>(random());
   return std::bit_cast<Bytes>(command);
 }
 
@@ -113,7 +112,7 @@ Bytes any_read(test::Random& random) {
   command.tag = static_cast<std::uint16_t>(random());
   command.tensor = static_cast<std::uint8_t>(test::pick(random, 0, NKV_TENSOR_BOTH));
   if (random() % 4 == 0) {
-    command.planes = static_cast<std::uint8_t>(test::pick(random, 0, NKV_KEY_PLANES));
+    command.planes = static_cast<std::uint8_t>(test::pick(random, 0, NKV_KEY_CODE_PLANES));
   }
   if (random() % 8 == 0) command.flags = NKV_READ_FLAG_CODES;
   command.first = test::pick(random, 0, kListTokens);

@@ -187,13 +187,11 @@ Verdict expected_read(const Bytes& bytes) {
   if (!verdict.ok()) return verdict;
   const bool has_planes = command.planes != 0;
   const bool is_of_codes = (command.flags & NKV_READ_FLAG_CODES) != 0;
-  if (is_of_codes ? !has_planes : has_planes && command.tensor != NKV_TENSOR_KEYS) {
-    return bad_field(offsetof(nkv_read_command, planes));
-  }
+  if (is_of_codes != has_planes) return bad_field(offsetof(nkv_read_command, planes));
   if (std::uint64_t{command.first} + command.count > kListTokens) {
     return bad_field(offsetof(nkv_read_command, count));
   }
-  if (has_planes) return {NKV_STATUS_UNSUPPORTED, 0};
+  if (is_of_codes) return {NKV_STATUS_UNSUPPORTED, 0};
   return {};
 }
 

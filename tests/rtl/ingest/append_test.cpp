@@ -128,10 +128,10 @@ double cycles_per_burst(AppendUnit& unit, const AppendShape& shape) {
 
 TEST(AppendTest, CyclesPerBurst) {
   AppendUnit unit({.latency_cycles = 60});
-  EXPECT_LE(cycles_per_burst(unit, {}), 0.75);
-  EXPECT_LE(cycles_per_burst(unit, {.head_dim = 64, .value_dim = 64}), 0.85);
-  EXPECT_LE(cycles_per_burst(unit, {.skew_bytes = 5}), 0.75);
-  EXPECT_LE(cycles_per_burst(unit, {.dtype = NKV_DTYPE_FP8_E4M3}), 1.35);
+  EXPECT_LE(cycles_per_burst(unit, {}), 0.62);
+  EXPECT_LE(cycles_per_burst(unit, {.head_dim = 64, .value_dim = 64}), 0.7);
+  EXPECT_LE(cycles_per_burst(unit, {.skew_bytes = 5}), 0.63);
+  EXPECT_LE(cycles_per_burst(unit, {.dtype = NKV_DTYPE_FP8_E4M3}), 1.25);
   EXPECT_LE(cycles_per_burst(unit, {.k_form = NKV_ROW_FORM_DELTA4, .v_form = NKV_ROW_FORM_DELTA4}),
             0.9);
 }

@@ -169,8 +169,7 @@ class ForgedPage {
   void put(nkv_page_array array, const std::vector<Element>& elements) {
     const std::uint64_t place = place_ + layout_.offset[array];
     unit_.put_bytes(place, std::as_bytes(std::span(elements)));
-    nkv_code_head unused{};
-    model::stored_checksum(header, unused, array) =
+    model::stored_checksum(header, array) =
         model::crc32c(unit_.window().subspan(place, bytes(array)));
   }
 

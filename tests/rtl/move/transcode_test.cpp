@@ -264,7 +264,7 @@ TEST(TranscodeTest, CyclesPerBurst) {
   MoveUnit unit({.latency_cycles = 60});
   for (const std::uint8_t codec : {NKV_CODEC_INT8, NKV_CODEC_INT4, NKV_CODEC_FP8}) {
     EXPECT_LE(cycles_per_burst(unit, NKV_CODEC_NONE, codec), 2.1);
-    EXPECT_LE(cycles_per_burst(unit, codec, NKV_CODEC_NONE), 2.4);
+    EXPECT_LE(cycles_per_burst(unit, codec, NKV_CODEC_NONE), 1.85);
   }
   EXPECT_LE(cycles_per_burst(unit, NKV_CODEC_PLANES_LZ4, NKV_CODEC_NONE), 9.0);
   EXPECT_LE(cycles_per_burst(unit, NKV_CODEC_PLANES_ZSTD, NKV_CODEC_NONE), 12.0);

@@ -287,7 +287,7 @@ class PageAcceptTest : public ::testing::Test {
     const auto header = std::as_bytes(std::span(&page.header(), 1));
     const auto given = std::span(unit_->record_header_o.data(), header.size() / 4);
     ASSERT_TRUE(std::ranges::equal(std::as_bytes(given), header));
-    for (unsigned i = 0; i < NKV_PAGE_ARRAY_CODE_HEAD; ++i) {
+    for (unsigned i = 0; i < NKV_PAGE_ARRAY_CODE_SUMMARY; ++i) {
       ASSERT_EQ(unit_->record_offset_o[i], page.layout().offset[i]);
       ASSERT_EQ(unit_->record_bytes_o[i], page.layout().bytes[i]);
     }

@@ -2,8 +2,7 @@
 //
 // The pages worth most together, by a policy that tells what the last queries selected
 // (heavy_hitters with a decay of 0.5), which the next query mostly repeats; pages worth nothing are
-// not fetched. PrefetchRecord counts what fetched pages were good for: `./nearkv bench quality`
-// measures it beside the 95 % that CXL-SpecKV (2025) claims for a network that predicts tokens.
+// not fetched. PrefetchRecord counts what fetched pages were good for.
 #include <algorithm>
 #include <iterator>
 

@@ -1,10 +1,10 @@
 // retain: tokens that a budget has no room for are demoted before they are let go.
 //
 // Of each (layer, KV head) the protected tokens stay (sinks, the newest, and those that a user or a
-// fork holds), then the best others, by token or by page; the next best are demoted: read at fewer
-// planes, with the mean of their page for a value, or kept in a colder form. What is demoted may
-// come back when a query asks for it, so that a budget limits what is read and held close, not what
-// can be known. Only where a caller really lets absent tokens go is something lost.
+// fork holds), then the best others, by token or by page; the next best are demoted: kept in a
+// colder form. What is demoted may come back when a query asks for it, so that a budget limits what
+// is read and held close, not what can be known. Only where a caller really lets absent tokens go
+// is something lost.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
