@@ -19,11 +19,12 @@ constexpr int64_t kGoal = int64_t{1} << 24;
 constexpr int kMostRounds = 5;
 constexpr int kFreeRounds = 2;  // Before a threshold has to fall.
 
+// 13.7
 class BoundedByCodes {
  public:
-  BoundedByCodes(const AttendTask& task, CodedList list)
+  BoundedByCodes(const AttendTask& task, CodedAttention& attention)
       : task_(task),
-        attention_(task, std::move(list)),
+        attention_(attention),
         budget_(dense_bursts(attention_.list().pages()), task.command.byte_cap) {}
 
   AttendAnswer run() {
@@ -36,8 +37,9 @@ class BoundedByCodes {
       if (rounds_ == kMostRounds) return give_up();
       const Verdict verdict = read();
       if (!verdict.ok()) return {.verdict = verdict};
-      if (has_stopped_ || attention_.is_loud()) return give_up();
+      if (has_stopped_) return give_up();
       ++rounds_;
+      if (attention_.is_loud()) return give_up();
     }
   }
 
@@ -107,7 +109,7 @@ class BoundedByCodes {
   }
 
   const AttendTask& task_;
-  CodedAttention attention_;
+  CodedAttention& attention_;
   Budget budget_;
   std::vector<RowSoftmax> sums_;
   std::vector<float> bounds_;
@@ -117,21 +119,31 @@ class BoundedByCodes {
   bool has_stopped_ = false;
 };
 
-}  // namespace
-
-AttendAnswer attend_bounded_by_codes(const AttendTask& task, CodedList list) {
-  return BoundedByCodes(task, std::move(list)).run();
-}
-
-AttendAnswer attend_tail_by_codes(const AttendTask& task, CodedList list) {
-  CodedAttention attention(task, std::move(list));
+// 13.8
+AttendAnswer tail_by_codes(const AttendTask& task, CodedAttention& attention) {
   if (attention.is_loud()) return attention.dense_answer();
+  const TokenSet best = best_by_codes(attention.scores(), task.command.top_k);
   CodeReads reads = attention.reads();
-  reads.keys.rows = best_by_codes(attention.scores(), task.command.top_k);
-  reads.values.rows = reads.keys.rows;
+  for (size_t page = 0; page < best.size(); ++page) {
+    reads.keys.rows[page] |= best[page];
+    reads.values.rows[page] |= best[page];
+  }
   const Verdict verdict = attention.read(reads);
   if (!verdict.ok()) return {.verdict = verdict};
-  return attention.answer(attention.sums());
+  return attention.is_loud() ? attention.dense_answer() : attention.answer(attention.sums());
+}
+
+}  // namespace
+
+AttendAnswer attend_by_codes(const AttendTask& task, CodedList list) {
+  CodedAttention attention(task, std::move(list));
+  if (Budget::is_dense_cheaper(attention.scan_bursts(), dense_bursts(attention.list().pages()))) {
+    return fall_back_to_dense(task, {});
+  }
+  const Verdict verdict = attention.read_plain_pages();
+  if (!verdict.ok()) return {.verdict = verdict};
+  return task.command.mode == NKV_ATTEND_MODE_TAIL ? tail_by_codes(task, attention)
+                                                   : BoundedByCodes(task, attention).run();
 }
 
 }  // namespace nearkv::model

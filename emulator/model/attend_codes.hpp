@@ -7,11 +7,8 @@
 
 namespace nearkv::model {
 
-/// 13.7, of a list that has codes.
-AttendAnswer attend_bounded_by_codes(const AttendTask& task, CodedList list);
-
-/// 13.8
-AttendAnswer attend_tail_by_codes(const AttendTask& task, CodedList list);
+/// TAIL or BOUNDED, as the command says, of a list that has codes.
+AttendAnswer attend_by_codes(const AttendTask& task, CodedList list);
 
 }  // namespace nearkv::model
 

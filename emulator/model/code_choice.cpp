@@ -21,6 +21,9 @@ constexpr int kCostOfRow = 4096;  // Of a granule of one token, in 1/256 of a pl
 
 int log_of_cost(const TensorReads& reads) { return log2_sixteenths(reads.burst_cost()); }
 
+// floor(2^(i/16 + 24)) of i = 2 mod 4 sixteenths that bins stand for.
+int64_t middle_of(int bin) { return octaves_fixed(4 * bin + 2, kGoalBits); }
+
 // Granules by the error that they hold, per burst of a plane.
 class Histogram {
  public:
@@ -31,15 +34,22 @@ class Histogram {
     ++counts_[static_cast<size_t>(bin - kLeastBin)];
   }
 
-  // What is left of the errors at a threshold, 24 fraction bits.
-  [[nodiscard]] Int128 left(int threshold) const {
-    Int128 left = 0;
-    for (int bin = kLeastBin; bin <= kMostBin; ++bin) {
-      const int sixteenths = bin < threshold + cut_ ? 4 * bin + 2 : 4 * threshold - 32;
-      left += Int128{counts_[static_cast<size_t>(bin - kLeastBin)]} *
-              octaves_fixed(sixteenths, kGoalBits);
+  // What is left of the errors at each threshold, kLeastThreshold to kMostBin, 24 fraction bits.
+  [[nodiscard]] std::vector<Int128> left() const {
+    std::vector<Int128> left;
+    Int128 below = 0;  // Of the bins below the cut,
+    Int128 above = 0;  // and granules of the others.
+    for (const uint64_t count : counts_) above += count;
+    int bin = kLeastBin;
+    for (int threshold = kLeastThreshold; threshold <= kMostBin; ++threshold) {
+      for (; bin < std::min(threshold + cut_, kMostBin + 1); ++bin) {
+        const Int128 count = counts_[static_cast<size_t>(bin - kLeastBin)];
+        below += count * middle_of(bin);
+        above -= count;
+      }
+      left.push_back((below + above * octaves_fixed(4 * threshold - 32, kGoalBits)) * burst_cost_);
     }
-    return left * burst_cost_;
+    return left;
   }
 
  private:
@@ -113,8 +123,9 @@ Histogram histogram_of(const CodedList& list, const TensorReads& reads, int cut,
   Histogram histogram(cut, reads.burst_cost());
   for (size_t page = 0; page < list.size(); ++page) {
     for (uint32_t number = 0; number < reads.granules(); ++number) {
-      if ((reads.tokens_of(number) & list.pages()[page].visible) == 0) continue;
-      histogram.count(error(page, number) - log_of_cost(reads));
+      if ((reads.tokens_of(number) & list.coded(page)) == 0) continue;
+      const int own = error(page, number);
+      if (!is_nothing(own)) histogram.count(own - log_of_cost(reads));
     }
   }
   return histogram;
@@ -133,7 +144,7 @@ void choose_of_tensor(const CodedList& list, const TensorReads& reads,
       choose(
           {.page = page,
            .number = number,
-           .tokens = reads.tokens_of(number) & list.pages()[page].visible & ~reads.rows[page],
+           .tokens = reads.tokens_of(number) & list.coded(page) & ~reads.rows[page],
            .levels = levels_from(levels, reads.planes[page][number])},
           [&](uint32_t token, int planes) {
             int largest = kNothing;
@@ -157,10 +168,13 @@ int code_threshold(const CodedList& list, const CodeReads& reads,
   const Histogram values = histogram_of(
       list, reads.values, kValueCut,
       [&](size_t page, uint32_t number) { return granule_price(errors, reads, page, number); });
+  const std::vector<Int128> of_keys = keys.left();
+  const std::vector<Int128> of_values = values.left();
   int threshold = kMostBin;
-  while (threshold > kLeastThreshold &&
-         keys.left(threshold) + values.left(threshold) > Int128{1} << kGoalBits) {
+  size_t at = of_keys.size() - 1;
+  while (at > 0 && of_keys[at] + of_values[at] > Int128{1} << kGoalBits) {
     --threshold;
+    --at;
   }
   return last ? std::min(threshold, *last - kThresholdStep) : threshold;
 }
@@ -181,8 +195,7 @@ CodeReads choose_reads(const CodedList& list, const CodeReads& reads,
       list, reads.values, errors, kValueLevels, threshold,
       [&](size_t page, uint32_t number) { return granule_price(errors, reads, page, number); },
       [](const CodeErrors& row, size_t page, uint32_t token, int planes) {
-        return log_sum(row.value(page, token, planes),
-                       row.share(page, token, planes) + coherence(planes));
+        return row.price(page, token, planes);
       },
       &next.values);
   if (!shares_rows) return next;

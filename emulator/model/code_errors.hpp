@@ -13,8 +13,10 @@
 
 namespace nearkv::model {
 
-/// The logarithm of nothing, in sixteenths of octaves.
-inline constexpr int kNothing = -(1 << 20);
+/// The logarithm of nothing, in sixteenths of octaves; sums of it and of other terms stand for
+/// nothing, too.
+inline constexpr int kNothing = -(1 << 28);
+constexpr bool is_nothing(int energy) { return energy < kNothing / 2; }
 
 /// x ⊕ y: the logarithm of a sum.
 int log_sum(int x, int y);
@@ -37,34 +39,37 @@ struct GranuleErrors {
 /// Errors of one row.
 class CodeErrors {
  public:
-  /// All but `sums` must outlive the errors; `sums` are the row's.
+  /// All but `sums` must outlive the errors; `sums` are the row's. What `reads` say is taken now.
   CodeErrors(const AttendTask& task, const CodeScores& scores, const CodeWeights& weights,
              const CodeReads& reads, size_t row, const RowSoftmax& sums);
 
   /// κ, by so many planes of its key; nothing if its key row was read.
   [[nodiscard]] int key(size_t page, uint32_t token, int planes) const;
 
-  /// η and α, by so many planes of its value; nothing if its value row was read.
-  [[nodiscard]] int value(size_t page, uint32_t token, int planes) const;
-  [[nodiscard]] int share(size_t page, uint32_t token, int planes) const;
+  /// η ⊕ (α + ℓ), by so many planes of its value; nothing if its value row was read.
+  [[nodiscard]] int price(size_t page, uint32_t token, int planes) const;
 
-  /// Of the granule's visible tokens.
-  [[nodiscard]] int granule_key(size_t page, uint32_t granule) const;
-  [[nodiscard]] GranuleErrors granule_value(size_t page, uint32_t granule) const;
+  /// Of the coded tokens of a granule of keys, and of one of values.
+  [[nodiscard]] int granule_key(size_t page, uint32_t granule) const {
+    return keys_[page * reads_.keys.granules() + granule];
+  }
+  [[nodiscard]] const GranuleErrors& granule_value(size_t page, uint32_t granule) const {
+    return values_[page * reads_.values.granules() + granule];
+  }
 
   /// T, 24 fraction bits, at most kMostTotal.
   [[nodiscard]] int64_t total() const { return total_; }
 
-  /// error · sqrt(T).
+  /// error · sqrt(T); infinity where T is kMostTotal.
   [[nodiscard]] float bound() const;
 
   static constexpr int64_t kMostTotal = int64_t{1} << 44;
 
  private:
   struct PageScale {
-    int distance;   // d²
-    int residual;   // |r|² of factor 15.
-    bool is_coded;  // Whether a value has a residual.
+    int base = 0;             // c
+    int distance = kNothing;  // d²
+    int residual = kNothing;  // ρ; nothing if no value has a residual.
   };
 
   // O as integers times 2^power.
@@ -75,10 +80,13 @@ class CodeErrors {
   };
   static Output output_of(const RowSoftmax& sums, int value_exponent);
 
-  [[nodiscard]] PageScale scale_of(size_t page, const Output& output) const;
-  [[nodiscard]] int residual(size_t page, uint32_t token) const;
+  [[nodiscard]] int64_t goal_of(const RowSoftmax& sums, const Output& output) const;
+  [[nodiscard]] PageScale scale_of(size_t page, int64_t goal, const Output& output) const;
   [[nodiscard]] int residual(size_t page, uint32_t token, int planes) const;
-  [[nodiscard]] int energy(size_t page, uint32_t token) const;
+  [[nodiscard]] int value(size_t page, uint32_t token, int planes) const;
+  [[nodiscard]] int share(size_t page, uint32_t token, int planes) const;
+  [[nodiscard]] int sum_keys(size_t page, uint32_t granule) const;
+  [[nodiscard]] GranuleErrors sum_values(size_t page, uint32_t granule) const;
   [[nodiscard]] int64_t measure() const;
 
   const AttendTask& task_;
@@ -86,8 +94,9 @@ class CodeErrors {
   const CodeWeights& weights_;
   const CodeReads& reads_;
   size_t row_;
-  int goal_ = 0;  // γ
   std::vector<PageScale> pages_;
+  std::vector<int> keys_;              // K, [page][granule]
+  std::vector<GranuleErrors> values_;  // [page][granule], without keys.
   int64_t total_ = 0;
 };
 

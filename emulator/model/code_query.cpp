@@ -16,9 +16,12 @@ namespace {
 constexpr int kQueryBits = 23;   // |q̂| < 2^23.
 constexpr int kWeightBits = 14;  // Σ |w|, nearly.
 constexpr int kMultiplierBits = 12;
-constexpr int64_t kMostMultiplier = int64_t{1} << 15;
-constexpr int64_t kMostLogit = int64_t{1} << 29;
+constexpr int64_t kLoudMultiplier = int64_t{1} << 15;
+constexpr int64_t kLoudResidual = int64_t{1} << 14;  // 128 octaves.
+constexpr int64_t kLoudMean = int64_t{1} << 29;
 constexpr int kVarianceOfOnePlane = 59;
+constexpr int kSearchBits = 23;  // Of C in a search.
+constexpr int kSearchVariance = 176;
 
 int bits_of(int64_t value) {
   return static_cast<int>(std::bit_width(static_cast<uint64_t>(std::abs(value))));
@@ -48,6 +51,24 @@ CodeQuery::CodeQuery(const Query& query, std::span<const int8_t> gains, const Lo
   }
 }
 
+CodeQuery::CodeQuery(const Query& query, std::span<const int8_t> gains, int top)
+    : factor_(int64_t{1} << kSearchBits), power_(-kSearchBits), negative_(false) {
+  for (size_t index = 0; index < query.rows(); ++index) {
+    Row& row = rows_.emplace_back(make_row(query.row(index), query.exponent(index), gains));
+    if (row.is_zero) continue;
+    row.search_power =
+        (kSearchVariance - row.variance - 2 * top - log2_sixteenths(gains.size())) >> 5;
+    row.power += row.search_power;
+    row.variance += 32 * row.search_power;
+  }
+}
+
+int64_t CodeQuery::search_logit(size_t row, int64_t score, int key_exponent) const {
+  constexpr int64_t kMostLogit = (int64_t{1} << 47) - 1;
+  const int power = rows_[row].exponent + key_exponent + rows_[row].search_power - 261;
+  return scale_saturating(Int128{score >> 24}, power, kMostLogit);
+}
+
 CodeQuery::Row CodeQuery::make_row(std::span<const int32_t> query, int exponent,
                                    std::span<const int8_t> gains) const {
   std::vector<Gained> elements;
@@ -60,6 +81,7 @@ CodeQuery::Row CodeQuery::make_row(std::span<const int32_t> query, int exponent,
     top = std::max(top.value_or(own), own);
   }
   Row row;
+  row.exponent = exponent;
   row.is_zero = !top;
   uint64_t energy = 0;
   for (const Gained& element : elements) {
@@ -89,17 +111,18 @@ CodeQuery::Row CodeQuery::make_row(std::span<const int32_t> query, int exponent,
   return row;
 }
 
-int64_t CodeQuery::mean_logit(size_t row, const StoredCodes& keys) const {
+CodeLogit CodeQuery::mean_logit(size_t row, const StoredCodes& keys) const {
   int64_t sum = 0;
   for (uint32_t c = 0; c < keys.channels(); ++c) sum += rows_[row].values[c] * keys.mean(c);
   const int power = rows_[row].power + keys.mean_power() + kCodeLogitBits + 1;
-  return scale_saturating(Int128{sum >> 1} * factor_, power, kMostLogit);
+  const int64_t logit = scale_saturating(Int128{sum >> 1} * factor_, power, kLoudMean);
+  return {.value = logit, .is_loud = std::abs(logit) == kLoudMean};
 }
 
-int64_t CodeQuery::residual_logit(size_t row, const StoredCodes& keys, uint32_t token,
-                                  std::span<const int64_t> values, int planes) const {
+CodeLogit CodeQuery::residual_logit(size_t row, const StoredCodes& keys, uint32_t token,
+                                    std::span<const int64_t> values, int planes) const {
   const std::optional<int> factor = keys.factor(token);
-  if (!factor || rows_[row].is_zero) return 0;
+  if (!factor || rows_[row].is_zero) return {};
   const Weights& weights = rows_[row].transformed[static_cast<size_t>(keys.sign_set())];
   const int unread = NKV_KEY_CODE_PLANES - planes;
   int64_t sum = 0;
@@ -109,9 +132,12 @@ int64_t CodeQuery::residual_logit(size_t row, const StoredCodes& keys, uint32_t 
   const int64_t ratio = kKeyCodes.ratio[static_cast<size_t>(planes - 1)];
   const int power = rows_[row].power + weights.power + octave.power + 11 + unread;
   const int64_t multiplier =
-      scale_saturating(Int128{factor_} * octave.mantissa * ratio, power, kMostMultiplier);
-  if (multiplier >= kMostMultiplier) return kLoud;
-  return std::clamp(rounded_shift(sum * multiplier, kMultiplierBits), -kLoud, kLoud);
+      scale_saturating(Int128{factor_} * octave.mantissa * ratio, power, kLoudMultiplier);
+  const int64_t heard = std::min(multiplier, kLoudMultiplier - 1);
+  const int64_t logit =
+      std::clamp(rounded_shift(sum * heard, kMultiplierBits), -kLoudResidual, kLoudResidual);
+  return {.value = logit,
+          .is_loud = multiplier == kLoudMultiplier || std::abs(logit) == kLoudResidual};
 }
 
 int CodeQuery::variance(size_t row, const StoredCodes& keys, uint32_t token, int planes) const {

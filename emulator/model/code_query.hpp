@@ -26,6 +26,12 @@ inline constexpr int kLeastVariance = -160;
 /// δ (12.4): what planes add to ν; of no planes, for rows without a factor.
 inline constexpr std::array<int, NKV_KEY_CODE_PLANES + 1> kKeyVariances = {13, 0, -33, -61, -84};
 
+/// A logit from codes, kCodeLogitBits fraction bits, clamped where it is loud (12.3).
+struct CodeLogit {
+  int64_t value = 0;
+  bool is_loud = false;
+};
+
 /// A command's scale for codes, whose exponents are their own.
 LogitScale code_scale(float scale);
 
@@ -35,20 +41,24 @@ class CodeQuery {
   /// rows.
   CodeQuery(const Query& query, std::span<const int8_t> gains, const LogitScale& scale);
 
+  /// The same for a search (14.2): every row has a power of two for its scale, by which the
+  /// residuals of rows of keys with factor `top` use the range of logits from codes.
+  CodeQuery(const Query& query, std::span<const int8_t> gains, int top);
+
+  /// L (3.2) of an exact score S in a search. `key_exponent` is the list's Ek.
+  [[nodiscard]] int64_t search_logit(size_t row, int64_t score, int key_exponent) const;
+
   [[nodiscard]] size_t rows() const { return rows_.size(); }
 
   /// The logit of a page's mean (12.2).
-  [[nodiscard]] int64_t mean_logit(size_t row, const StoredCodes& keys) const;
+  [[nodiscard]] CodeLogit mean_logit(size_t row, const StoredCodes& keys) const;
 
-  /// ⌊x·m⌉ of a token (12.3); `values` are ẑ of its first `planes` planes. kLoud if that cannot
-  /// be said.
-  [[nodiscard]] int64_t residual_logit(size_t row, const StoredCodes& keys, uint32_t token,
-                                       std::span<const int64_t> values, int planes) const;
+  /// ⌊x·m⌉ of a token (12.3); `values` are ẑ of its first `planes` planes.
+  [[nodiscard]] CodeLogit residual_logit(size_t row, const StoredCodes& keys, uint32_t token,
+                                         std::span<const int64_t> values, int planes) const;
 
   /// ν of a token (12.4).
   [[nodiscard]] int variance(size_t row, const StoredCodes& keys, uint32_t token, int planes) const;
-
-  static constexpr int64_t kLoud = int64_t{1} << 14;  // 128 octaves.
 
  private:
   // T of a row for one sign set: weights · 2^power.
@@ -59,8 +69,10 @@ class CodeQuery {
 
   struct Row {
     std::vector<int64_t> values;    // q̂
+    int exponent = 0;               // Eq
     int power = 0;                  // κ
     int variance = kLeastVariance;  // Λ
+    int search_power = 0;           // s
     bool is_zero = true;
     std::array<Weights, NKV_SIGN_SETS> transformed;
   };

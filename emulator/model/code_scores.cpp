@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "softmax.hpp"
+
 namespace nearkv::model {
 
 namespace {
@@ -22,12 +24,14 @@ CodeScores::CodeScores(const CodedList& list, CodeQuery query)
       known_(list.pages().none()) {
   for (size_t row = 0; row < rows(); ++row) {
     for (size_t page = 0; page < list.size(); ++page) {
-      const int64_t mean = query_.mean_logit(row, list.keys(page));
-      octaves_.push_back(mean >> kCodeLogitBits);
-      fractions_.push_back(mean & kFractionMask);
+      const CodeLogit mean =
+          list.is_coded(page) ? query_.mean_logit(row, list.keys(page)) : CodeLogit{};
+      is_loud_ |= mean.is_loud && list.pages()[page].visible != 0;
+      octaves_.push_back(mean.value >> kCodeLogitBits);
+      fractions_.push_back(mean.value & kFractionMask);
     }
   }
-  for (size_t page = 0; page < list.size(); ++page) refine(page, list.pages()[page].visible, 1);
+  for (size_t page = 0; page < list.size(); ++page) refine(page, list.coded(page), 1);
 }
 
 void CodeScores::refine(size_t page, TokenMask tokens, int planes) {
@@ -36,20 +40,30 @@ void CodeScores::refine(size_t page, TokenMask tokens, int planes) {
     if (!has_token(tokens & ~known_[page], token)) continue;
     const std::vector<int64_t> values = keys.values(token, planes);
     for (size_t row = 0; row < rows(); ++row) {
-      const int64_t residual = query_.residual_logit(row, keys, token, values, planes);
-      is_loud_ |= std::abs(residual) >= CodeQuery::kLoud;
-      above_[slot(row, page, token)] = residual + fractions_[row * list_->size() + page];
+      const CodeLogit residual = query_.residual_logit(row, keys, token, values, planes);
+      is_loud_ |= residual.is_loud;
+      above_[slot(row, page, token)] = residual.value + fractions_[row * list_->size() + page];
       variances_[slot(row, page, token)] = query_.variance(row, keys, token, planes);
     }
   }
 }
 
-void CodeScores::set_exact(size_t row, size_t page, uint32_t token, int64_t logit) {
-  known_[page] |= token_bit(token);
-  exact_[slot(row, page, token)] = logit;
-  variances_[slot(row, page, token)] = std::nullopt;
-  above_[slot(row, page, token)] = std::clamp(
-      (logit >> kExactToCode) - (octave(row, page) << kCodeLogitBits), -kMostAbove, kMostAbove);
+void CodeScores::set_exact(size_t row, size_t page, TokenMask tokens, const TokenLogits& logits) {
+  known_[page] |= tokens;
+  int64_t& octave = octaves_[row * list_->size() + page];
+  if (!list_->is_coded(page)) {
+    octave = kNoReference;
+    for_each_token(tokens,
+                   [&](uint32_t token) { octave = std::max(octave, integer_part(logits[token])); });
+  }
+  for_each_token(tokens, [&](uint32_t token) {
+    const size_t at = slot(row, page, token);
+    exact_[at] = logits[token];
+    variances_[at] = std::nullopt;
+    const int64_t above = (logits[token] >> kExactToCode) - octave * (1 << kCodeLogitBits);
+    is_loud_ |= list_->is_coded(page) && std::abs(above) > kMostAbove;
+    above_[at] = std::clamp(above, -kMostAbove, kMostAbove);
+  });
 }
 
 }  // namespace nearkv::model

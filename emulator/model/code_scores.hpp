@@ -2,6 +2,7 @@
 #ifndef NEARKV_MODEL_CODE_SCORES_HPP_
 #define NEARKV_MODEL_CODE_SCORES_HPP_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -13,16 +14,20 @@
 
 namespace nearkv::model {
 
+/// L by token of a page.
+using TokenLogits = std::array<int64_t, NKV_PAGE_TOKENS>;
+
 class CodeScores {
  public:
-  /// Scores every visible token by one plane. `list` must outlive the scores.
+  /// Scores every visible token of coded pages by one plane. `list` must outlive the scores.
   CodeScores(const CodedList& list, CodeQuery query);
 
   /// Scores tokens of a page by so many planes, those apart whose key rows are known.
   void refine(size_t page, TokenMask tokens, int planes);
 
-  /// Takes L of a token's key row (3.2) for its score in a row.
-  void set_exact(size_t row, size_t page, uint32_t token, int64_t logit);
+  /// Takes the L of tokens' key rows (3.2), by token, for their scores in a row. Of a page that is
+  /// not coded all visible tokens come at once.
+  void set_exact(size_t row, size_t page, TokenMask tokens, const TokenLogits& logits);
 
   /// Whether codes could not say a score (12.3).
   [[nodiscard]] bool is_loud() const { return is_loud_; }

@@ -13,6 +13,8 @@ namespace {
 constexpr int kResidualDrop = 17;
 constexpr int kMeanBits = 18;
 constexpr int kTransposeBits = 15;
+// With it the sums of the longest list fit 64 bits whatever its pages say.
+constexpr int64_t kMostResidual = int64_t{1} << 48;
 
 // A page's part of a row's sums.
 class CodedPageSums {
@@ -26,21 +28,24 @@ class CodedPageSums {
         row_(row),
         page_(page),
         values_(scores.list().values(page)),
-        octave_(weights.octave(row, page)) {}
+        octave_(weights.octave(row, page)),
+        rest_(rest_weight(visible() & ~alone())) {}
+
+  // The largest integer part of what the page adds.
+  [[nodiscard]] int64_t largest() const {
+    int64_t largest = rest_ ? rest_->shift : kNoReference;
+    for_each_token(
+        alone(), [&](uint32_t token) { largest = std::max(largest, integer_part(logit(token))); });
+    return largest;
+  }
 
   void add_to(RowSoftmax* sums) const {
-    const TokenMask alone = visible() & (scores_.known(page_) | reads_.values.rows[page_]);
-    const std::vector<int32_t> mean = this->mean();
-    const std::optional<Weight> rest = rest_weight(visible() & ~alone);
-    int64_t largest = kNoReference;
-    if (rest) largest = rest->shift;
-    for_each(alone,
-             [&](uint32_t token) { largest = std::max(largest, integer_part(logit(token))); });
-    sums->raise_reference(largest);
-    if (rest) {
-      sums->add({.mantissa = rest->mantissa, .shift = sums->reference() - rest->shift}, mean);
+    const std::vector<int32_t> mean =
+        scores_.list().is_coded(page_) ? this->mean() : std::vector<int32_t>();
+    if (rest_) {
+      sums->add({.mantissa = rest_->mantissa, .shift = sums->reference() - rest_->shift}, mean);
     }
-    for_each(alone, [&](uint32_t token) {
+    for_each_token(alone(), [&](uint32_t token) {
       const Weight weight = weight_of(logit(token), sums->reference());
       sums->add(weight, has_token(reads_.values.rows[page_], token) ? value(token) : mean);
     });
@@ -49,15 +54,11 @@ class CodedPageSums {
 
  private:
   [[nodiscard]] TokenMask visible() const { return scores_.list().pages()[page_].visible; }
+  [[nodiscard]] TokenMask alone() const {
+    return visible() & (scores_.known(page_) | reads_.values.rows[page_]);
+  }
   [[nodiscard]] int value_exponent() const { return task_.input.exponents.value; }
   [[nodiscard]] int64_t base() const { return scores_.octave(row_, page_); }
-
-  template <typename Use>
-  static void for_each(TokenMask tokens, const Use& use) {
-    for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
-      if (has_token(tokens, token)) use(token);
-    }
-  }
 
   [[nodiscard]] int64_t logit(uint32_t token) const {
     if (has_token(scores_.known(page_), token)) return scores_.exact(row_, page_, token);
@@ -84,7 +85,7 @@ class CodedPageSums {
   // The weight of tokens as one, its logit's integer part in place of a shift.
   [[nodiscard]] std::optional<Weight> rest_weight(TokenMask tokens) const {
     uint64_t sum = 0;
-    for_each(tokens, [&](uint32_t token) {
+    for_each_token(tokens, [&](uint32_t token) {
       sum += static_cast<uint64_t>(weights_.weight(row_, page_, token, octave_));
     });
     if (sum == 0) return std::nullopt;
@@ -105,7 +106,7 @@ class CodedPageSums {
   void add_residuals(RowSoftmax* sums) const {
     std::vector<int64_t> coded(values_.channels());
     bool is_any = false;
-    for_each(visible() & ~reads_.values.rows[page_], [&](uint32_t token) {
+    for_each_token(visible() & ~reads_.values.rows[page_], [&](uint32_t token) {
       const int planes = reads_.values.planes_of(page_, token);
       if (planes == 0) return;
       const int64_t share =
@@ -117,13 +118,15 @@ class CodedPageSums {
     });
     if (!is_any) return;
     const Octaves top = octaves(values_.top());
-    std::vector<Int128> parts;
-    for (const int64_t part : transpose(coded, values_.sign_set())) {
-      parts.push_back(Int128{part} * top.mantissa);
-    }
     const int64_t power = octave_ + base() - sums->reference() + top.power + 4 - value_exponent() +
                           150 - kTransposeBits;
-    sums->add_values(parts, static_cast<int>(std::max<int64_t>(power, -256)));
+    std::vector<int64_t> parts;
+    for (const int64_t part : transpose(coded, values_.sign_set())) {
+      parts.push_back(scale_saturating(Int128{part} * top.mantissa,
+                                       static_cast<int>(std::max<int64_t>(power, -256)),
+                                       kMostResidual));
+    }
+    sums->add_values(parts);
   }
 
   const AttendTask& task_;
@@ -134,17 +137,21 @@ class CodedPageSums {
   size_t page_;
   StoredCodes values_;
   int64_t octave_;
+  std::optional<Weight> rest_;
 };
 
 }  // namespace
 
 RowSoftmax code_sums(const AttendTask& task, const CodeScores& scores, const CodeWeights& weights,
                      const CodeReads& reads, size_t row) {
-  RowSoftmax sums(task.command.value_dim);
+  std::vector<CodedPageSums> pages;
   for (size_t page = 0; page < scores.list().size(); ++page) {
     if (scores.list().pages()[page].visible == 0) continue;
-    CodedPageSums(task, scores, weights, reads, row, page).add_to(&sums);
+    pages.emplace_back(task, scores, weights, reads, row, page);
   }
+  RowSoftmax sums(task.command.value_dim);
+  for (const CodedPageSums& page : pages) sums.raise_reference(page.largest());
+  for (const CodedPageSums& page : pages) page.add_to(&sums);
   return sums;
 }
 

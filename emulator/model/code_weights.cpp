@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <numbers>
 #include <optional>
 
 #include "number.hpp"
+#include "transform.hpp"
 
 namespace nearkv::model {
 
@@ -17,6 +19,7 @@ constexpr int kMostDistance = 160;
 constexpr int kVarianceUnit = 241;      // 2^14 / ln² 2, in sixteenths of octaves.
 constexpr int64_t kLeastSpread = 3410;  // .1 of it.
 constexpr int kWeightBits = 15;
+constexpr int kPartBits = 15;
 
 long double power_of(int sixteenths) {
   return std::exp2(static_cast<long double>(sixteenths) / 16);
@@ -37,20 +40,6 @@ VarianceEffects tabulate(int variance) {
           .excess = static_cast<int>(std::llround(16 * excess))};
 }
 
-// W: 2^15 times the part of a spread in spread and variance, by their distance.
-int64_t spread_part(int distance) {
-  static const auto table = [] {
-    std::array<int64_t, (2 * kMostDistance) + 1> entries;
-    for (size_t i = 0; i < entries.size(); ++i) {
-      const int d = static_cast<int>(i) - kMostDistance;
-      entries[i] = std::min<int64_t>(32767, std::llround(32768 / (1 + power_of(-d))));
-    }
-    return entries;
-  }();
-  const int index = std::clamp(distance, -kMostDistance, kMostDistance) + kMostDistance;
-  return table[static_cast<size_t>(index)];
-}
-
 // E: 2^15 · 2^(fraction / 128).
 int64_t mantissa_of(int64_t fraction) {
   static const auto table = [] {
@@ -64,6 +53,27 @@ int64_t mantissa_of(int64_t fraction) {
 }
 
 }  // namespace
+
+int64_t spread_part(int distance) {
+  static const auto table = [] {
+    std::array<int64_t, (2 * kMostDistance) + 1> entries;
+    for (size_t i = 0; i < entries.size(); ++i) {
+      const int d = static_cast<int>(i) - kMostDistance;
+      entries[i] = std::min<int64_t>(32767, std::llround(32768 / (1 + power_of(-d))));
+    }
+    return entries;
+  }();
+  const int index = std::clamp(distance, -kMostDistance, kMostDistance) + kMostDistance;
+  return table[static_cast<size_t>(index)];
+}
+
+int64_t drawn_score(int64_t above, int64_t mean, int64_t half, int64_t part) {
+  constexpr int64_t kLeast = std::numeric_limits<int16_t>::min();
+  constexpr int64_t kMost = std::numeric_limits<int16_t>::max();
+  const int64_t distance = std::clamp(above + half - mean, kLeast, kMost);
+  const int64_t drawn = mean + rounded_shift(distance * part, kPartBits);
+  return std::clamp(drawn, above - half, above + half);
+}
 
 VarianceEffects variance_effects(int variance) {
   static const auto table = [] {
@@ -80,6 +90,18 @@ CodeWeights::CodeWeights(const CodeScores& scores) : scores_(&scores) {
       priors_.push_back(prior_of(row, page));
     }
   }
+  update();
+}
+
+void CodeWeights::update() {
+  drawn_.clear();
+  for (size_t row = 0; row < scores_->rows(); ++row) {
+    for (size_t page = 0; page < scores_->list().size(); ++page) {
+      for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
+        drawn_.push_back(drawn(row, page, token));
+      }
+    }
+  }
 }
 
 CodeWeights::Prior CodeWeights::prior_of(size_t row, size_t page) const {
@@ -88,7 +110,7 @@ CodeWeights::Prior CodeWeights::prior_of(size_t row, size_t page) const {
   int64_t squares = 0;
   int64_t noise = 0;
   for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
-    if (!has_token(scores_->list().pages()[page].visible, token)) continue;
+    if (!has_token(scores_->list().coded(page), token)) continue;
     const int64_t score = scores_->above(row, page, token);
     ++tokens;
     sum += score;
@@ -104,15 +126,14 @@ CodeWeights::Prior CodeWeights::prior_of(size_t row, size_t page) const {
                         kVarianceUnit};
 }
 
-int64_t CodeWeights::score(size_t row, size_t page, uint32_t token) const {
+int64_t CodeWeights::drawn(size_t row, size_t page, uint32_t token) const {
   const int64_t above = scores_->above(row, page, token);
   const std::optional<int> variance = scores_->variance(row, page, token);
   if (!variance) return above;
   const Prior& prior = priors_[(row * scores_->list().size()) + page];
   const int64_t half = variance_effects(*variance).half;
   const int64_t part = spread_part(prior.log_spread - *variance);
-  const int64_t drawn = prior.mean + ((above - prior.mean + half) * part >> 15);
-  return std::clamp(drawn, above - half, above + half);
+  return drawn_score(above, prior.mean, half, part);
 }
 
 int64_t CodeWeights::octave(size_t row, size_t page) const {

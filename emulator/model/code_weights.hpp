@@ -13,11 +13,17 @@ namespace nearkv::model {
 
 class CodeWeights {
  public:
-  /// Takes means and spreads of pages from the scan's scores; `scores` must outlive the weights.
+  /// Takes means and spreads of coded pages from the scan's scores; `scores` must outlive the
+  /// weights.
   explicit CodeWeights(const CodeScores& scores);
 
+  /// Takes the scores as they are now.
+  void update();
+
   /// P of a visible token.
-  [[nodiscard]] int64_t score(size_t row, size_t page, uint32_t token) const;
+  [[nodiscard]] int64_t score(size_t row, size_t page, uint32_t token) const {
+    return drawn_[(row * scores_->list().size() + page) * NKV_PAGE_TOKENS + token];
+  }
 
   /// n: the largest P >> 7 of a page.
   [[nodiscard]] int64_t octave(size_t row, size_t page) const;
@@ -32,10 +38,19 @@ class CodeWeights {
   };
 
   [[nodiscard]] Prior prior_of(size_t row, size_t page) const;
+  [[nodiscard]] int64_t drawn(size_t row, size_t page, uint32_t token) const;
 
   const CodeScores* scores_;
-  std::vector<Prior> priors_;  // [row][page]
+  std::vector<Prior> priors_;   // [row][page]
+  std::vector<int64_t> drawn_;  // P, [row][page][token]
 };
+
+/// P of a token (13.1): its score R, drawn to a mean μ by 2^15 − part, where `half` is H and `part`
+/// W.
+int64_t drawn_score(int64_t above, int64_t mean, int64_t half, int64_t part);
+
+/// W: 2^15 times the part of a spread in spread and variance, by how much the spread is larger.
+int64_t spread_part(int distance);
 
 /// What an error of a natural logit does, by ν (section 13): H of a logit, KE, VE and GE.
 struct VarianceEffects {

@@ -41,25 +41,40 @@ Verdict CodedAttention::read(const CodeReads& next) {
   traffic_.exact += costs.exact;
   traffic_.value += costs.value;
   for (size_t page = 0; page < list_.size(); ++page) {
-    for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
-      if (has_token(key_rows[page], token)) take_key_row(page, token);
-    }
+    if (key_rows[page] != 0) take_key_rows(page, key_rows[page]);
     for (uint32_t granule = 0; granule < next.keys.granules(); ++granule) {
       const int planes = next.keys.planes[page][granule];
       if (planes == reads_.keys.planes[page][granule]) continue;
-      scores_.refine(page, next.keys.tokens_of(granule) & pages[page].visible, planes);
+      scores_.refine(page, next.keys.tokens_of(granule) & list_.coded(page), planes);
     }
   }
+  weights_.update();
   reads_ = next;
   return {};
 }
 
-void CodedAttention::take_key_row(size_t page, uint32_t token) {
+CodeReads CodedAttention::with_plain_pages() const {
+  CodeReads reads = reads_;
+  reads.keys.rows = list_.plain();
+  reads.values.rows = list_.plain();
+  return reads;
+}
+
+uint64_t CodedAttention::scan_bursts() const {
+  return list_.scan_bursts() + reading_costs(list_, reads_, with_plain_pages()).total();
+}
+
+void CodedAttention::take_key_rows(size_t page, TokenMask tokens) {
   const Query& query = task_.input.query;
-  const auto key = key_row(list_.pages()[page].page, token, task_.input.exponents.key);
+  std::vector<TokenLogits> logits(query.rows());
+  for_each_token(tokens, [&](uint32_t token) {
+    const auto key = key_row(list_.pages()[page].page, token, task_.input.exponents.key);
+    for (size_t row = 0; row < query.rows(); ++row) {
+      logits[row][token] = task_.scale.logit(exact_score(query.row(row), key), query.exponent(row));
+    }
+  });
   for (size_t row = 0; row < query.rows(); ++row) {
-    scores_.set_exact(row, page, token,
-                      task_.scale.logit(exact_score(query.row(row), key), query.exponent(row)));
+    scores_.set_exact(row, page, tokens, logits[row]);
   }
 }
 
@@ -78,14 +93,6 @@ AttendAnswer CodedAttention::answer(const std::vector<RowSoftmax>& sums) const {
   return answer;
 }
 
-AttendAnswer CodedAttention::dense_answer() const {
-  AttendAnswer dense = attend_dense(task_);
-  dense.traffic.stream += traffic_.stream;
-  dense.traffic.refine += traffic_.refine;
-  dense.traffic.exact += traffic_.exact;
-  dense.traffic.value += traffic_.value;
-  dense.flags |= NKV_COMPLETION_FLAG_DENSE_FALLBACK;
-  return dense;
-}
+AttendAnswer CodedAttention::dense_answer() const { return fall_back_to_dense(task_, traffic_); }
 
 }  // namespace nearkv::model

@@ -16,10 +16,16 @@ namespace nearkv::model {
 
 class CodedAttention {
  public:
-  /// Scans. `task` must outlive it.
+  /// Scans codes. `task` must outlive it.
   CodedAttention(const AttendTask& task, CodedList list);
   CodedAttention(const CodedAttention&) = delete;
   CodedAttention& operator=(const CodedAttention&) = delete;
+
+  /// What the scan reads: codes, and all rows of the pages that are not coded.
+  [[nodiscard]] uint64_t scan_bursts() const;
+
+  /// Reads those rows.
+  Verdict read_plain_pages() { return read(with_plain_pages()); }
 
   /// Whether codes are of no use to the command (12.3).
   [[nodiscard]] bool is_loud() const { return scores_.is_loud(); }
@@ -46,7 +52,8 @@ class CodedAttention {
   [[nodiscard]] bool shares_rows() const;
 
  private:
-  void take_key_row(size_t page, uint32_t token);
+  [[nodiscard]] CodeReads with_plain_pages() const;
+  void take_key_rows(size_t page, TokenMask tokens);
 
   const AttendTask& task_;
   CodedList list_;

@@ -53,9 +53,8 @@ void RowSoftmax::add(const Weight& weight, std::span<const int32_t> value) {
   }
 }
 
-void RowSoftmax::add_values(std::span<const Int128> values, int power) {
-  constexpr int64_t kMost = int64_t{1} << 62;
-  for (size_t c = 0; c < acc_.size(); ++c) acc_[c] += scale_saturating(values[c], power, kMost);
+void RowSoftmax::add_values(std::span<const int64_t> values) {
+  for (size_t c = 0; c < acc_.size(); ++c) acc_[c] += values[c];
 }
 
 std::vector<float> RowSoftmax::output(int value_exponent) const {

@@ -42,8 +42,8 @@ class RowSoftmax {
   /// Adds a token, whose weight is against reference().
   void add(const Weight& weight, std::span<const int32_t> value);
 
-  /// Adds floor(values · 2^power) to acc.
-  void add_values(std::span<const Int128> values, int power);
+  /// Adds to acc what no token's weight tells.
+  void add_values(std::span<const int64_t> values);
 
   [[nodiscard]] int64_t z() const { return z_; }
   [[nodiscard]] std::span<const int64_t> acc() const { return acc_; }

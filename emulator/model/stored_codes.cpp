@@ -41,7 +41,7 @@ int StoredCodes::mean(uint32_t channel) const {
 }
 
 int StoredCodes::mean_power() const {
-  return is_keys() ? page_.code_head().k_mean_power : page_.code_head().v_mean_power;
+  return is_keys() ? page_.header().k_mean_power : page_.header().v_mean_power;
 }
 
 std::optional<int> StoredCodes::factor(uint32_t token) const {
@@ -58,9 +58,7 @@ bool StoredCodes::has_residuals() const {
   return std::ranges::any_of(factors, [](std::byte pair) { return pair != std::byte{0}; });
 }
 
-int StoredCodes::top() const {
-  return is_keys() ? page_.code_head().k_top : page_.code_head().v_top;
-}
+int StoredCodes::top() const { return is_keys() ? page_.header().k_top : page_.header().v_top; }
 
 bool StoredCodes::bit(int plane, uint32_t token, uint32_t channel) const {
   nkv_page_array array = NKV_PAGE_ARRAY_V_CODES;
@@ -103,7 +101,7 @@ std::vector<uint16_t> StoredCodes::row(uint32_t token, int planes) const {
 }
 
 std::vector<nkv_page_array> StoredCodes::arrays(CodedTensor tensor, int planes) {
-  std::vector<nkv_page_array> arrays = {NKV_PAGE_ARRAY_CODE_HEAD, NKV_PAGE_ARRAY_CODE_SUMMARY};
+  std::vector<nkv_page_array> arrays = {NKV_PAGE_ARRAY_CODE_SUMMARY};
   if (tensor == CodedTensor::kValues) {
     arrays.push_back(NKV_PAGE_ARRAY_V_CODES);
     return arrays;

@@ -21,7 +21,7 @@ class StoredCodes {
 
   [[nodiscard]] const CodeForm& form() const { return is_keys() ? kKeyCodes : kValueCodes; }
   [[nodiscard]] uint32_t channels() const;
-  [[nodiscard]] int sign_set() const { return page_.code_head().sign_set; }
+  [[nodiscard]] int sign_set() const { return page_.header().sign_set; }
 
   /// The mean of a channel is mean() · 2^mean_power(); of K, with its gain.
   [[nodiscard]] int mean(uint32_t channel) const;

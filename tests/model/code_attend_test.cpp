@@ -8,56 +8,11 @@
 #include <cstdio>
 #include <functional>
 
-#include "attention.hpp"
-#include "topics.hpp"
+#include "coded_world.hpp"
 #include "topk_commands.hpp"
 
 namespace nearkv::test {
 namespace {
-
-AttendOptions bounded(float error) {
-  AttendOptions options;
-  options.mode = NKV_ATTEND_MODE_BOUNDED;
-  options.error = error;
-  return options;
-}
-
-uint64_t bursts(const nkv_completion& completion) {
-  return uint64_t{completion.stream_bursts} + completion.refine_bursts + completion.exact_bursts +
-         completion.value_bursts;
-}
-
-bool is_dense(const AttendResult& result) {
-  return (result.completion.flags & NKV_COMPLETION_FLAG_DENSE_FALLBACK) != 0;
-}
-
-// A scan's bursts: header, CODE_HEAD, CODE_SUMMARY and K_SIGNS of every page, K_GAINS once.
-uint64_t scan_bursts(uint64_t pages, uint64_t head_dim, uint64_t value_dim) {
-  return pages * (2 + (burst_aligned(64 + head_dim + value_dim) + 8 * head_dim) / 64) +
-         burst_aligned(head_dim) / 64;
-}
-
-struct World {
-  World(const TopicOptions& options, uint64_t seed, PageForm form = kRawForm,
-        std::span<const int8_t> gains = {})
-      : random(seed), topics(options, random), data(topics.context(random)) {
-    sequence = append_coded(device, data.keys, data.values, form, gains);
-  }
-
-  AttendResult run(const Rows& query, const AttendOptions& options) {
-    return attend(device, sequence, query, data.values.dim, options);
-  }
-
-  std::vector<ReferenceRow> reference(const Rows& query, const AttendOptions& options = {}) const {
-    return reference_attention(data.keys, data.values, query, data.values.dim, options);
-  }
-
-  Device device;
-  Random random;
-  Topics topics;
-  TopicData data;
-  Sequence sequence;
-};
 
 TEST(BoundedByCodes, KeepsTheErrorAndSavesBytes) {
   uint32_t rows = 0;
@@ -128,27 +83,31 @@ TEST(BoundedByCodes, CountsEveryBurstThatItReads) {
   EXPECT_EQ(all.completion.value_bursts, 1024u * 2);
 }
 
-TEST(BoundedByCodes, KeepsItsByteCap) {
+// A command reads the same rounds with a cap and without one, until one would exceed it.
+TEST(BoundedByCodes, KeepsItsByteCapAndIsCappedByNothingElse) {
   World world({.tokens = 8192, .sharpness = 1.5}, 5);
   const Rows query = world.topics.query(4, world.random);
   const uint64_t dense = bursts(world.run(query, {}).completion);
-  bool was_capped = false;
-  bool was_free = false;
-  for (uint32_t cap = 15; cap <= 250; cap += 25) {
+  const AttendResult free = world.run(query, bounded(.2f));
+  ASSERT_FALSE(is_dense(free));
+  const uint64_t least = (bursts(free.completion) * 256 + dense - 1) / dense;
+  for (const uint64_t cap : {uint64_t{1}, least / 4, least / 2, least - 1, least, least + 1}) {
     AttendOptions options = bounded(0.2f);
     options.byte_cap = static_cast<uint8_t>(cap);
     const auto result = world.run(query, options);
     ASSERT_EQ(result.completion.status, NKV_STATUS_OK);
-    EXPECT_LE(bursts(result.completion) * 256, dense * cap);
     EXPECT_FALSE(is_dense(result));
-    const bool is_capped = (result.completion.flags & NKV_COMPLETION_FLAG_CAPPED) != 0;
-    (is_capped ? was_capped : was_free) = true;
-    for (size_t row = 0; row < 4; ++row) {
-      EXPECT_EQ(is_capped, result.completion.bound > options.error);
+    EXPECT_EQ(is_capped(result), cap < least);
+    EXPECT_EQ(is_capped(result), result.completion.bound > options.error);
+    if (cap == 1) {  // Less than the scan.
+      EXPECT_EQ(bursts(result.completion), scan_bursts(128, 64, 64));
+    } else {
+      EXPECT_LE(bursts(result.completion) * 256, dense * cap);
+    }
+    if (cap >= least) {
+      EXPECT_EQ(result.output, free.output);
     }
   }
-  EXPECT_TRUE(was_capped);
-  EXPECT_TRUE(was_free);
 }
 
 TEST(BoundedByCodes, MoreStandardDeviationsReadMore) {
@@ -172,8 +131,10 @@ struct Case {
   std::function<double(Random&, uint32_t, uint32_t)> value{};
   double query_size = 1;
   AttendOptions options{};
+  float error = .1f;
   PageForm form = kRawForm;
   int8_t gain = 0;  // Of every third channel.
+  bool is_dense = false;
 };
 
 double plain(Random& random, uint32_t, uint32_t) { return normal(random); }
@@ -190,7 +151,7 @@ TEST(BoundedByCodes, HoldsOnDataThatItsModelDoesNotFit) {
   AttendOptions negative = bounded(.1f);
   negative.scale = -.125f;
   AttendOptions soft = bounded(.1f);
-  soft.soft_cap = 30;
+  soft.soft_cap = 1;
   AttendOptions loud = bounded(.1f);
   loud.scale = 40;
   const auto zero = [](Random&, uint32_t, uint32_t) { return 0.0; };
@@ -217,29 +178,38 @@ TEST(BoundedByCodes, HoldsOnDataThatItsModelDoesNotFit) {
       Case{.name = "one value", .value = repeated},
       Case{.name = "two keys and values", .key = two_rows, .value = two_rows},
       Case{.name = "a sink", .key = sink},
-      Case{.name = "outlier keys", .key = outlier},
+      Case{.name = "outlier keys", .key = outlier, .is_dense = true},
       Case{.name = "outlier values", .value = outlier},
       Case{.name = "outlier channels", .key = outlier_channel, .query_size = .01},
       Case{.name = "tiny", .key = tiny, .value = tiny},
-      Case{.name = "wrong gains", .gain = 90},
-      Case{.name = "loud queries", .query_size = 300},
-      Case{.name = "a loud scale", .options = loud},
+      Case{.name = "wrong gains", .gain = 90, .is_dense = true},
+      Case{.name = "loud queries", .query_size = 300, .is_dense = true},
+      Case{.name = "a loud scale", .options = loud, .is_dense = true},
       Case{.name = "quiet queries", .query_size = 1e-6},
       Case{.name = "queries of zero", .query_size = 0},
       Case{.name = "a window", .options = windowed},
       Case{.name = "a last page in part", .options = partial},
       Case{.name = "two tokens", .options = two},
       Case{.name = "a negative scale", .options = negative},
-      Case{.name = "a soft cap", .options = soft},
+      Case{.name = "a soft cap", .options = soft, .is_dense = true},
       Case{.name = "96 channels", .head_dim = 96, .value_dim = 96},
       Case{.name = "128 channels", .head_dim = 128, .value_dim = 128},
-      Case{.name = "16 channels", .head_dim = 16, .value_dim = 16},
+      Case{.name = "16 channels", .head_dim = 16, .value_dim = 16, .error = .3f},
+      Case{.name = "48 and 80 channels", .head_dim = 48, .value_dim = 80},
+      Case{.name = "80 and 48 channels", .head_dim = 80, .value_dim = 48},
+      Case{.name = "576 channels",
+           .tokens = 256,
+           .head_dim = 576,
+           .value_dim = 512,
+           .error = .3f,
+           .form = {.k_form = NKV_ROW_FORM_RAW, .v_form = NKV_ROW_FORM_NONE}},
       Case{.name = "MLA",
            .tokens = 512,
            .head_dim = 192,
            .value_dim = 128,
+           .error = .3f,
            .form = {.k_form = NKV_ROW_FORM_RAW, .v_form = NKV_ROW_FORM_NONE}},
-      Case{.name = "DELTA4", .form = {}},
+      Case{.name = "DELTA4", .error = .2f, .form = {}},
   };
   for (const Case& item : cases) {
     SCOPED_TRACE(item.name);
@@ -263,9 +233,10 @@ TEST(BoundedByCodes, HoldsOnDataThatItsModelDoesNotFit) {
           normal_rows(NKV_DTYPE_BF16, 3, item.head_dim, 1.5 * item.query_size, random);
       AttendOptions options = item.options;
       options.mode = NKV_ATTEND_MODE_BOUNDED;
-      options.error = .1f;
+      options.error = item.error;
       const auto result = attend(device, sequence, query, item.value_dim, options);
       ASSERT_EQ(result.completion.status, NKV_STATUS_OK);
+      EXPECT_EQ(is_dense(result), item.is_dense);
       read += bursts(result.completion);
       for (size_t row = 0; row < 3; ++row) {
         ASSERT_TRUE(std::isfinite(result.log_sum_exp[row]));
@@ -343,25 +314,6 @@ TEST(StatisticalByCodes, FindsWhatFullFinds) {
       EXPECT_LT(bursts(found.completion), bursts(full.completion));
     }
   }
-}
-
-TEST(Codes, ArePassedOverInMixedLists) {
-  Device device;
-  Random random(2);
-  const Rows keys = normal_rows(NKV_DTYPE_BF16, 256, 64, 1.0, random);
-  const Rows values = normal_rows(NKV_DTYPE_BF16, 256, 64, 1.0, random);
-  const Rows query = normal_rows(NKV_DTYPE_BF16, 2, 64, 1.0, random);
-  const Sequence coded = append_coded(device, keys, values, kRawForm);
-  const Sequence plain = append(device, keys, values, kRawForm);
-  AttendOptions options;
-  options.mode = NKV_ATTEND_MODE_TAIL;
-  options.top_k = 8;
-  const auto without = attend(device, plain, query, 64, options);
-  auto entries = device.read<nkv_page_entry>(coded.page_list, 4);
-  entries[2] = device.read<nkv_page_entry>(plain.page_list, 4)[2];
-  const Sequence mixed{.page_list = device.put<nkv_page_entry>(entries), .tokens = 256};
-  EXPECT_EQ(attend(device, mixed, query, 64, options).output, without.output);
-  EXPECT_NE(attend(device, coded, query, 64, options).output, without.output);
 }
 
 }  // namespace

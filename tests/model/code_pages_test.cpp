@@ -92,13 +92,6 @@ std::vector<model::Number> numbers_of(const Rows& rows, uint32_t first_row, uint
   return numbers;
 }
 
-nkv_code_head read_head(const Device& device, const nkv_page_entry& entry) {
-  nkv_code_head head{};
-  const auto bytes = read_array(device, entry, NKV_PAGE_ARRAY_CODE_HEAD);
-  std::memcpy(&head, bytes.data(), sizeof(head));
-  return head;
-}
-
 unsigned bit_of(std::span<const std::byte> bits, size_t element) {
   return std::to_integer<unsigned>(bits[element / 8]) >> element % 8 & 1;
 }
@@ -132,17 +125,16 @@ TEST_P(CodedShapes, AppendWritesTheCodesOfItsRows) {
   for (uint32_t page = 0; page < entries.size(); ++page) {
     const nkv_page_header header = read_header(device, entries[page]);
     EXPECT_EQ(header.flags, NKV_PAGE_FLAG_CODES);
-    const nkv_code_head head = read_head(device, entries[page]);
-    EXPECT_EQ(head.sign_set, (5 + page) / 3 % 16);
+    EXPECT_EQ(header.sign_set, (5 + page) / 3 % 16);
     const Rows& values = has_value_rows ? coded.values : coded.keys;
     const auto k = model::encode_rows(numbers_of(coded.keys, page * kPage, shape.head_dim),
-                                      coded.gains, head.sign_set, model::kKeyCodes);
+                                      coded.gains, header.sign_set, model::kKeyCodes);
     const auto v = model::encode_rows(numbers_of(values, page * kPage, shape.value_dim), {},
-                                      head.sign_set, model::kValueCodes);
-    EXPECT_EQ(head.k_mean_power, k.mean_power);
-    EXPECT_EQ(head.v_mean_power, v.mean_power);
-    EXPECT_EQ(head.k_top, k.top);
-    EXPECT_EQ(head.v_top, v.top);
+                                      header.sign_set, model::kValueCodes);
+    EXPECT_EQ(header.k_mean_power, k.mean_power);
+    EXPECT_EQ(header.v_mean_power, v.mean_power);
+    EXPECT_EQ(header.k_top, k.top);
+    EXPECT_EQ(header.v_top, v.top);
     EXPECT_EQ(cells_of(device, entries[page], true, shape.head_dim), k.cell);
     EXPECT_EQ(cells_of(device, entries[page], false, shape.value_dim), v.cell);
 
@@ -160,8 +152,8 @@ TEST_P(CodedShapes, AppendWritesTheCodesOfItsRows) {
     }
     const auto gains = read_array(device, entries[page], NKV_PAGE_ARRAY_K_GAINS);
     EXPECT_TRUE(std::ranges::equal(gains, std::as_bytes(std::span(coded.gains))));
-    EXPECT_EQ(head.crc_summary, checksum(summary));
-    EXPECT_EQ(head.crc_k_gains, checksum(gains));
+    EXPECT_EQ(header.crc_code_summary, checksum(summary));
+    EXPECT_EQ(header.crc_k_gains, checksum(gains));
   }
 }
 
@@ -173,7 +165,7 @@ TEST_P(CodedShapes, TheRestOfAPageIsAsWithoutCodes) {
   const auto entries = read_entries(device, coded.sequence);
   const auto plain_entries = read_entries(device, plain);
   for (uint32_t page = 0; page < entries.size(); ++page) {
-    for (int array = 0; array < NKV_PAGE_ARRAY_CODE_HEAD; ++array) {
+    for (int array = 0; array < NKV_PAGE_ARRAY_CODE_SUMMARY; ++array) {
       EXPECT_EQ(read_array(device, entries[page], static_cast<nkv_page_array>(array)),
                 read_array(device, plain_entries[page], static_cast<nkv_page_array>(array)));
     }
@@ -295,7 +287,7 @@ TEST(CodedPages, SomeDamageToTheirCodesIsFound) {
   const nkv_page_entry entry = read_entries(device, coded.sequence)[2];
   const nkv_page_layout layout = layout_of(read_header(device, entry));
   EXPECT_EQ(scrub(device, coded.sequence), NKV_STATUS_OK);
-  for (int array = NKV_PAGE_ARRAY_CODE_HEAD; array < NKV_PAGE_ARRAY_COUNT; ++array) {
+  for (int array = NKV_PAGE_ARRAY_CODE_SUMMARY; array < NKV_PAGE_ARRAY_COUNT; ++array) {
     for (const uint32_t at : {0U, layout.bytes[array] - 1}) {
       std::byte& byte =
           device.window()[uint64_t{entry.page} * NKV_PAGE_GRAIN_BYTES + layout.offset[array] + at];
@@ -325,13 +317,7 @@ TEST(CodedPages, AreReadOnlyWhereTheyHaveCodes) {
 
   // A sign set that is none, under a right checksum.
   const nkv_page_entry entry = read_entries(device, coded.sequence)[0];
-  nkv_code_head head = read_head(device, entry);
-  head.sign_set = NKV_SIGN_SETS;
-  head.crc_head = checksum(std::as_bytes(std::span(&head, 1)).first(60));
-  device.write<nkv_code_head>(
-      uint64_t{entry.page} * NKV_PAGE_GRAIN_BYTES +
-          layout_of(read_header(device, entry)).offset[NKV_PAGE_ARRAY_CODE_HEAD],
-      std::span(&head, 1));
+  forge_header(device, entry, [](nkv_page_header& header) { header.sign_set = NKV_SIGN_SETS; });
   EXPECT_EQ(try_read(device, coded.sequence, NKV_TENSOR_KEYS, 1).status, NKV_STATUS_BAD_PAGE);
 }
 
@@ -339,8 +325,8 @@ TEST(CodedPages, HaveASignSetForEightPagesIfTheCommandDoesNotSay) {
   Device device;
   const CodedSequence coded = append_coded(device, {}, 0, 14);
   const auto entries = read_entries(device, coded.sequence);
-  EXPECT_EQ(read_head(device, entries[1]).sign_set, 1);
-  EXPECT_EQ(read_head(device, entries[2]).sign_set, 2);
+  EXPECT_EQ(read_header(device, entries[1]).sign_set, 1);
+  EXPECT_EQ(read_header(device, entries[2]).sign_set, 2);
 }
 
 TEST(CodedPages, NeedTheirGainsInTheWindow) {

@@ -11,6 +11,7 @@ namespace nearkv::test {
 namespace {
 
 constexpr std::uint32_t kPages = 3;
+constexpr std::uint8_t kRows = 2;
 
 /// Pages with codes on both devices, which compare all that they read with its checksums.
 class CodeErrorParityTest : public testing::TestWithParam<std::string> {
@@ -31,6 +32,7 @@ class CodeErrorParityTest : public testing::TestWithParam<std::string> {
     }
     places_ = pair_.store(std::span<const nkv_page_entry>(entries));
     sizes_ = pair_.allocate(kPages * sizeof(std::uint32_t));
+    query_ = store_rows(pair_, random_queries(list_, NKV_DTYPE_BF16, kRows, random_));
     const nkv_page_shape page = model::shape_of(*pair_.model().at<nkv_page_header>(page_at(1)));
     nkv_lay_out_page(&page, &layout_);
   }
@@ -66,6 +68,43 @@ class CodeErrorParityTest : public testing::TestWithParam<std::string> {
     pages.destination = places_;
     pages.result = sizes_;
     expect_same(pages);
+    expect_same_of_queries();
+  }
+
+  /// Those that answer a query.
+  void expect_same_of_queries() {
+    nkv_attend_command attend{};
+    attend.opcode = NKV_OPCODE_ATTEND;
+    attend.head_dim = list_.shape.head_dim;
+    attend.value_dim = list_.shape.value_dim;
+    attend.tokens = list_.tokens;
+    attend.page_list = list_.page_list;
+    attend.query = query_;
+    attend.query_dtype = NKV_DTYPE_BF16;
+    attend.group = kRows;
+    attend.result = result_;
+    attend.scale = .1F;
+    attend.error = .2F;
+    attend.top_k = 20;
+    for (const std::uint8_t mode : {NKV_ATTEND_MODE_TAIL, NKV_ATTEND_MODE_BOUNDED}) {
+      attend.mode = mode;
+      expect_same(attend);
+    }
+    attend.byte_cap = 100;
+    expect_same(attend);
+    nkv_topk_command topk{};
+    topk.opcode = NKV_OPCODE_TOPK;
+    topk.mode = NKV_SELECT_STATISTICAL;
+    topk.head_dim = list_.shape.head_dim;
+    topk.tokens = list_.tokens;
+    topk.page_list = list_.page_list;
+    topk.query = query_;
+    topk.query_dtype = NKV_DTYPE_BF16;
+    topk.group = kRows;
+    topk.result = result_;
+    topk.scale = .1F;
+    topk.top_k = 9;
+    expect_same(topk);
   }
 
   void expect_seen(int status, unsigned times) { EXPECT_GT(statuses_[status], times) << status; }
@@ -86,17 +125,17 @@ class CodeErrorParityTest : public testing::TestWithParam<std::string> {
   std::uint64_t result_ = 0;
   std::uint64_t places_ = 0;
   std::uint64_t sizes_ = 0;
+  std::uint64_t query_ = 0;
   std::map<int, unsigned> statuses_;
 };
 
 TEST_P(CodeErrorParityTest, SignSetsThatAreNone) {
   for (unsigned set = 0; set < 256; set += set < 18 ? 1 : 79) {
     SCOPED_TRACE("sign set " + std::to_string(set));
-    change<nkv_code_head>(page_at(1) + layout_.offset[NKV_PAGE_ARRAY_CODE_HEAD],
-                          [&](nkv_code_head* head) {
-                            head->sign_set = static_cast<std::uint8_t>(set);
-                            model::seal(*head);
-                          });
+    change<nkv_page_header>(page_at(1), [&](nkv_page_header* header) {
+      header->sign_set = static_cast<std::uint8_t>(set);
+      model::seal(*header);
+    });
     expect_same_of_all();
     if (HasFailure()) break;
   }
@@ -104,23 +143,24 @@ TEST_P(CodeErrorParityTest, SignSetsThatAreNone) {
   expect_seen(NKV_STATUS_BAD_PAGE, 30);
 }
 
-TEST_P(CodeErrorParityTest, AnyNumberOfTheHead) {
-  for (unsigned round = 0; round < 60 && !HasFailure(); ++round) {
-    const std::size_t at = pick(random_, 0, offsetof(nkv_code_head, crc_head) - 1);
+TEST_P(CodeErrorParityTest, AnyNumberOfTheHeader) {
+  constexpr std::size_t kFirst = offsetof(nkv_page_header, k_mean_power);
+  constexpr std::size_t kLast = offsetof(nkv_page_header, crc_k_gains) + 3;
+  for (unsigned round = 0; round < 90 && !HasFailure(); ++round) {
+    const std::size_t at = pick(random_, kFirst, kLast);
     const auto byte = static_cast<std::byte>(random_());
     SCOPED_TRACE("byte " + std::to_string(at) + " becomes " +
                  std::to_string(std::to_integer<int>(byte)));
-    nkv_code_head before{};
-    change<nkv_code_head>(page_at(1) + layout_.offset[NKV_PAGE_ARRAY_CODE_HEAD],
-                          [&](nkv_code_head* head) {
-                            before = *head;
-                            reinterpret_cast<std::byte*>(head)[at] = byte;
-                            if (round % 4 != 0) model::seal(*head);
-                          });
+    nkv_page_header before{};
+    change<nkv_page_header>(page_at(1), [&](nkv_page_header* header) {
+      before = *header;
+      reinterpret_cast<std::byte*>(header)[at] = byte;
+      if (round % 4 != 0) model::seal(*header);
+    });
     expect_same_of_all();
-    change<nkv_code_head>(page_at(1) + layout_.offset[NKV_PAGE_ARRAY_CODE_HEAD],
-                          [&](nkv_code_head* head) { *head = before; });
+    change<nkv_page_header>(page_at(1), [&](nkv_page_header* header) { *header = before; });
   }
+  expect_seen(NKV_STATUS_OK, 100);
   expect_seen(NKV_STATUS_CORRUPT, 100);
 }
 
