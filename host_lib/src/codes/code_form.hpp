@@ -38,8 +38,28 @@ struct Octaves {
   return {kOctaves[static_cast<std::size_t>(sixteenths & 15)], (sixteenths >> 4) - 11};
 }
 
+/// ceil(2^15 * 2^(i/16)), i = 1..15; what no 16 bits reach, behind them.
+inline constexpr std::array<std::uint32_t, 16> kLogSteps = {
+    34219, 35734, 37316, 38968, 40694, 42495, 44377, 46341,
+    48393, 50536, 52773, 55109, 57549, 60097, 62758, 65536};
+
+/// Steps surely reached, by the 6 leading bits: up to the next ones there is at most one more.
+inline constexpr std::array<std::uint8_t, 32> kFirstLogStep = [] {
+  std::array<std::uint8_t, 32> first{};
+  for (std::uint32_t i = 0; i < first.size(); ++i) {
+    while (kLogSteps[first[i]] <= (32 + i) << 10) ++first[i];
+  }
+  return first;
+}();
+
 /// floor(16 log2 value) by the 16 leading bits; value > 0.
-[[nodiscard]] int log2_sixteenths(std::uint64_t value);
+[[nodiscard]] constexpr int log2_sixteenths(std::uint64_t value) {
+  const auto bits = static_cast<int>(std::bit_width(value));
+  const auto top =
+      static_cast<std::uint32_t>(bits > 16 ? value >> (bits - 16) : value << (16 - bits));
+  const unsigned first = kFirstLogStep[(top >> 10) - 32];
+  return 16 * (bits - 1) + static_cast<int>(first + (top >= kLogSteps[first] ? 1U : 0U));
+}
 
 /// Per channel -1 where a set's sign is minus, else 0. `set` is below SIGN_SETS.
 [[nodiscard]] std::span<const std::int16_t, NKV_MAX_HEAD_DIM> minus_signs(unsigned set);
@@ -59,6 +79,11 @@ struct CodeBlock {
 /// log2 of the last block of a row, which is the smallest one.
 [[nodiscard]] constexpr int log2_last_block(std::size_t channels) {
   return std::countr_zero(channels);
+}
+
+/// Whether a row is one block, sums over which fit 32 bits.
+[[nodiscard]] constexpr bool is_one_short_block(std::size_t channels) {
+  return std::has_single_bit(channels) && channels <= 256;
 }
 
 /// The block that begins at channel `begin` of a row.

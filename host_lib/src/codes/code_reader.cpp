@@ -15,8 +15,6 @@ namespace {
 constexpr int kRatioBits = 8;
 constexpr int kScaleBits = 15;
 
-constexpr std::array kCommonCodeArrays = {NKV_PAGE_ARRAY_CODE_HEAD, NKV_PAGE_ARRAY_CODE_SUMMARY};
-
 /// Codes of one tensor of one row.
 struct StoredRow {
   const CodeForm* form;
@@ -108,7 +106,7 @@ Status CodeReader::open(const PageList& list, std::size_t page, const CodeSelect
 }
 
 Status CodeReader::verify() const {
-  Status status = view_.verify(kCommonCodeArrays);
+  Status status = view_.verify(NKV_PAGE_ARRAY_CODE_SUMMARY);
   if (status == Status::kOk && selection_.tensor != NKV_TENSOR_VALUES) {
     status = view_.verify(NKV_PAGE_ARRAY_K_SIGNS);
     if (status == Status::kOk && selection_.planes > 1)
@@ -118,8 +116,7 @@ Status CodeReader::verify() const {
   if (status == Status::kOk && selection_.tensor != NKV_TENSOR_KEYS) {
     status = view_.verify(NKV_PAGE_ARRAY_V_CODES);
   }
-  if (status == Status::kOk && view_.code_head().sign_set >= NKV_SIGN_SETS)
-    status = Status::kBadPage;
+  if (status == Status::kOk && header().sign_set >= NKV_SIGN_SETS) status = Status::kBadPage;
   return status;
 }
 
@@ -129,11 +126,11 @@ void CodeReader::read_key(std::size_t token, std::span<std::byte> out) const {
   const StoredRow row{&kKeyCodes,
                       header().head_dim,
                       token,
-                      view_.code_head().sign_set,
+                      header().sign_set,
                       view_.data<std::uint8_t>(NKV_PAGE_ARRAY_CODE_SUMMARY),
-                      view_.code_head().k_top,
+                      header().k_top,
                       view_.data<std::int8_t>(NKV_PAGE_ARRAY_CODE_SUMMARY) + NKV_PAGE_TOKENS,
-                      view_.code_head().k_mean_power,
+                      header().k_mean_power,
                       view_.data<std::int8_t>(NKV_PAGE_ARRAY_K_GAINS),
                       {view_.data<std::uint8_t>(NKV_PAGE_ARRAY_K_SIGNS), rest, rest + plane_bytes,
                        rest + 2 * plane_bytes}};
@@ -147,11 +144,11 @@ void CodeReader::read_value(std::size_t token, std::span<std::byte> out) const {
       &kValueCodes,
       header().value_dim,
       token,
-      view_.code_head().sign_set,
+      header().sign_set,
       view_.data<std::uint8_t>(NKV_PAGE_ARRAY_CODE_SUMMARY) + NKV_PAGE_TOKENS / 2,
-      view_.code_head().v_top,
+      header().v_top,
       view_.data<std::int8_t>(NKV_PAGE_ARRAY_CODE_SUMMARY) + NKV_PAGE_TOKENS + header().head_dim,
-      view_.code_head().v_mean_power,
+      header().v_mean_power,
       nullptr,
       {planes, planes + plane_bytes, planes + 2 * plane_bytes, nullptr}};
   read_row(row, std::min<std::size_t>(selection_.planes, NKV_VALUE_CODE_PLANES), out);

@@ -28,7 +28,7 @@ struct CodePlaces {
   std::array<std::uint8_t*, 4> planes;
 };
 
-/// What CODE_HEAD says of a tensor.
+/// What a page's header says of a tensor's codes.
 struct CodeScales {
   std::int16_t mean_power;
   std::int16_t top;

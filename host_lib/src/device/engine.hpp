@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "attend/attend.hpp"
-#include "attend/plane_scan.hpp"
+#include "codes/attend_by_codes.hpp"
 #include "device/workers.hpp"
 #include "nkv_abi.h"
 #include "page/page_list.hpp"
@@ -55,7 +55,7 @@ class Engine {
   Workers* workers_;
   PageList list_;
   Query query_;
-  PlaneScan scan_;
+  CodeScratch codes_;
   std::vector<DenseScratch> scratch_;
   std::vector<Transcoder> transcoders_;  ///< One a worker.
 };

@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "attend/topk.hpp"
+#include "codes/search_by_codes.hpp"
 #include "device/engine.hpp"
 #include "page/elements.hpp"
 #include "round_up.hpp"
@@ -13,16 +14,16 @@
 namespace nearkv {
 namespace {
 
+/// Standard deviations behind a bound, in sixteenths, if the command does not say.
+constexpr unsigned kUsualSearchZ16 = 96;
+constexpr unsigned kUsualZ16 = 24;
+
 bool is_query_dtype(std::uint8_t dtype) {
   return dtype == NKV_DTYPE_BF16 || dtype == NKV_DTYPE_FP16 || dtype == NKV_DTYPE_FP32;
 }
 
 /// A normal number: subnormals count as zero.
 bool is_scale(float scale) { return std::isnormal(scale); }
-
-bool keeps_too_many_midpoints(std::uint64_t group, std::uint64_t tokens) {
-  return group * tokens > NKV_MAX_MIDPOINTS;
-}
 
 void store_float(float value, std::byte* to) { std::memcpy(to, &value, sizeof(value)); }
 
@@ -114,10 +115,6 @@ void report(const Traffic& traffic, bool nonfinite, nkv_completion* completion) 
 
 Outcome check_attend(const nkv_attend_command& command) {
   using Command = nkv_attend_command;
-  if (command.mode != NKV_ATTEND_MODE_DENSE &&
-      keeps_too_many_midpoints(command.group, command.tokens)) {
-    return bad_field(offsetof(Command, tokens));
-  }
   if (!is_scale(command.scale)) return bad_field(offsetof(Command, scale));
   if (!std::isfinite(command.soft_cap) || command.soft_cap < 0) {
     return bad_field(offsetof(Command, soft_cap));
@@ -134,10 +131,6 @@ Outcome check_attend(const nkv_attend_command& command) {
 Outcome check_top_k(const nkv_topk_command& command) {
   using Command = nkv_topk_command;
   const bool indexer = command.mode == NKV_SELECT_INDEXER;
-  if (command.mode == NKV_SELECT_STATISTICAL &&
-      keeps_too_many_midpoints(command.group, command.tokens)) {
-    return bad_field(offsetof(Command, tokens));
-  }
   if (!is_scale(command.scale)) return bad_field(offsetof(Command, scale));
   if (!is_query_dtype(command.query_dtype) &&
       !(indexer && command.query_dtype == NKV_DTYPE_FP8_E4M3)) {
@@ -188,6 +181,21 @@ class TopKOutput {
   std::uint64_t counts_at_ = 0;
 };
 
+/// What a mode asks for: TAIL and BOUNDED of a list that codes do not serve are answered exactly.
+Outcome attend_by_mode(const AttendContext& context, const AttendSpec& request, std::uint8_t mode,
+                       CodeScratch* codes, AttendResult* result) {
+  if (mode == NKV_ATTEND_MODE_DENSE) return attend_dense(context, request, result);
+  bool is_served = false;
+  // A subnormal soft cap is none.
+  if (!std::isnormal(request.soft_cap)) {
+    const auto by_codes = mode == NKV_ATTEND_MODE_TAIL ? tail_by_codes : bounded_by_codes;
+    const Outcome outcome = by_codes(context, request, codes, result, &is_served);
+    if (!outcome.ok() || is_served) return outcome;
+  }
+  result->dense_fallback = true;
+  return attend_dense(context, request, result);
+}
+
 }  // namespace
 
 Outcome Engine::attend(const nkv_attend_command& command, const Window& window,
@@ -217,22 +225,12 @@ Outcome Engine::attend(const nkv_attend_command& command, const Window& window,
   request.scale = command.scale;
   request.soft_cap = command.soft_cap;
   request.top_k = command.top_k;
-  request.z16 = command.z == 0 ? 32U : command.z;
+  request.z16 = command.z == 0 ? kUsualZ16 : command.z;
   request.error = command.error;
   request.byte_cap = command.byte_cap;
-  request.seed = command.seed;
-  const AttendContext context{list_, visibility, query_, workers_, &scratch_, &scan_};
+  const AttendContext context{list_, visibility, query_, workers_, &scratch_};
   AttendResult result;
-  switch (command.mode) {
-    case NKV_ATTEND_MODE_DENSE:
-      outcome = attend_dense(context, request, &result);
-      break;
-    case NKV_ATTEND_MODE_TAIL:
-      outcome = attend_tail(context, request, &result);
-      break;
-    default:
-      outcome = attend_bounded(context, request, &result);
-  }
+  outcome = attend_by_mode(context, request, command.mode, &codes_, &result);
   if (!outcome.ok()) return outcome;
   output.write(result);
   report(result.traffic, result.nonfinite, completion);
@@ -262,25 +260,26 @@ Outcome Engine::top_k(const nkv_topk_command& command, const Window& window,
 
   const Visibility visibility{command.tokens, command.window, command.sinks};
   TopKResult result;
-  switch (command.mode) {
-    case NKV_SELECT_FULL:
+  if (indexer) {
+    std::vector<float> weights(command.group);
+    const std::span<std::byte> bytes = window.at(command.weights, command.group * sizeof(float));
+    std::memcpy(weights.data(), bytes.data(), bytes.size());
+    for (std::size_t row = 0; row < weights.size(); ++row) {
+      if (!std::isfinite(weights[row])) return {Status::kBadQuery, row};
+    }
+    outcome =
+        select_by_indexer(list_, visibility, query_, weights, command.top_k, workers_, &result);
+  } else {
+    bool is_served = false;
+    if (command.mode == NKV_SELECT_STATISTICAL) {
+      const SearchSpec request{command.top_k, command.z == 0 ? kUsualSearchZ16 : command.z};
+      outcome = search_by_codes(list_, visibility, query_, request, workers_, &codes_, &scratch_,
+                                &result, &is_served);
+    }
+    if (outcome.ok() && !is_served) {
       outcome = select_by_full_scan(list_, visibility, query_, command.top_k, workers_, &scratch_,
                                     &result);
-      break;
-    case NKV_SELECT_INDEXER: {
-      std::vector<float> weights(command.group);
-      const std::span<std::byte> bytes = window.at(command.weights, command.group * sizeof(float));
-      std::memcpy(weights.data(), bytes.data(), bytes.size());
-      for (std::size_t row = 0; row < weights.size(); ++row) {
-        if (!std::isfinite(weights[row])) return {Status::kBadQuery, row};
-      }
-      outcome =
-          select_by_indexer(list_, visibility, query_, weights, command.top_k, workers_, &result);
-      break;
     }
-    default:
-      outcome = select_by_planes(list_, visibility, query_, command.top_k,
-                                 command.z == 0 ? 64U : command.z, workers_, &scan_, &result);
   }
   if (!outcome.ok()) return outcome;
   completion->count = output.write(result, static_cast<double>(command.scale));

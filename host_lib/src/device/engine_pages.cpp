@@ -88,8 +88,8 @@ Place place_of_list(std::uint64_t address, const PageList& list) {
 }
 
 /// Opens the pages that the request's tokens lie in, each once and in list order, and adds their
-/// places; the others stay unopened. All must have rows of the same kind. `Reader`: PageReader,
-/// PlaneReader or CodeReader, with what its open() takes.
+/// places; the others stay unopened. All must have rows of the same kind. `Reader`: PageReader
+/// or CodeReader, with what its open() takes.
 template <typename Reader, typename Selector>
 Outcome open_pages(const PageList& list, const Selector& selector, RowRequest* request,
                    std::vector<Reader>* pages) {
@@ -133,24 +133,6 @@ Outcome copy_rows(const PageList& list, const Window& window, std::uint8_t tenso
     const std::size_t token = tokens[index] % NKV_PAGE_TOKENS;
     if (tensor != NKV_TENSOR_VALUES) page.read_key(token, out.keys.row(index));
     if (tensor != NKV_TENSOR_KEYS) page.read_value(token, out.values.row(index));
-  }
-  return {};
-}
-
-/// Their keys at the precision of `planes` planes, as bf16.
-Outcome copy_plane_rows(const PageList& list, const Window& window, std::uint8_t planes,
-                        RowRequest request) {
-  const std::span<const std::uint32_t> tokens = request.tokens;
-  std::vector<PlaneReader> pages;
-  Outcome outcome = open_pages(list, planes, &request, &pages);
-  if (!outcome.ok()) return outcome;
-  const std::size_t dim = pages[tokens.front() / NKV_PAGE_TOKENS].header().head_dim;
-  ReadOutput out;
-  outcome = out.place(window, std::move(request), NKV_TENSOR_KEYS, dim * sizeof(std::uint16_t), 0);
-  if (!outcome.ok()) return outcome;
-  for (std::size_t index = 0; index < tokens.size(); ++index) {
-    pages[tokens[index] / NKV_PAGE_TOKENS].read_key(tokens[index] % NKV_PAGE_TOKENS,
-                                                    out.keys.row(index));
   }
   return {};
 }
@@ -243,8 +225,7 @@ Outcome Engine::append(const nkv_append_command& command, const Window& window,
 Outcome Engine::read(const nkv_read_command& command, const Window& window,
                      nkv_completion* completion) {
   const bool from_codes = (command.flags & NKV_READ_FLAG_CODES) != 0;
-  const bool reads_planes = command.planes != 0;
-  if (from_codes ? !reads_planes : reads_planes && command.tensor != NKV_TENSOR_KEYS) {
+  if (from_codes != (command.planes != 0)) {
     return bad_field(offsetof(nkv_read_command, planes));
   }
   const std::uint64_t end = std::uint64_t{command.first} + command.count;
@@ -258,8 +239,6 @@ Outcome Engine::read(const nkv_read_command& command, const Window& window,
     outcome =
         copy_rows<CodeReader>(list_, window, command.tensor,
                               CodeSelection{command.tensor, command.planes}, std::move(request));
-  } else if (reads_planes) {
-    outcome = copy_plane_rows(list_, window, command.planes, std::move(request));
   } else {
     outcome =
         copy_rows<PageReader>(list_, window, command.tensor, command.tensor, std::move(request));

@@ -1,0 +1,151 @@
+// What errors codes leave in a row's result (sections 13.3 and 13.4 of ARITHMETIC.md).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "codes/code_state.hpp"
+#include "codes/code_sums.hpp"
+#include "codes/page_kernels.hpp"
+#include "codes/variance_tables.hpp"
+
+namespace nearkv {
+
+/// beta: what planes leave of a value residual's energy.
+inline constexpr std::array<int, NKV_VALUE_CODE_PLANES + 1> kValueRemainders = {0, -13, -45, -73};
+
+/// l: what the amplitude of an error adds to its energy's price.
+[[nodiscard]] constexpr int coherence(int planes) { return planes == 0 ? -35 : -75; }
+
+/// T of a row at its goal, and at most.
+inline constexpr std::int64_t kErrorGoal = std::int64_t{1} << 24;
+inline constexpr std::int64_t kMostError = std::int64_t{1} << 44;
+
+/// What a page's keys and values are, by token, and in each row. One worker's.
+class TokenTerms {
+ public:
+  void begin(const CodeState* state, std::size_t value_dim);
+
+  /// Before others are asked for of a page.
+  void take(std::size_t page);
+
+  /// KE and VE of tokens in a row; VE is 0 with the key row.
+  [[nodiscard]] const std::int16_t* key_effects(std::size_t row);
+  [[nodiscard]] const std::int16_t* value_effects(std::size_t row);
+
+  /// GE after `planes` planes less GE now, of tokens of granules of `now` planes.
+  [[nodiscard]] const std::int16_t* falls(std::size_t row, int now, int planes);
+
+  /// |r|^2 and its half, with what planes leave of it, less rho and its half: by granules' planes,
+  /// or all by so many. Of a page that has rho.
+  struct Lengths {
+    const std::int16_t* energies;
+    const std::int16_t* amplitudes;
+  };
+  [[nodiscard]] Lengths lengths();
+  [[nodiscard]] Lengths lengths(int planes);
+
+  [[nodiscard]] const std::int16_t* zeros() const { return zeros_.data(); }
+
+ private:
+  struct LengthTables {
+    std::array<std::int16_t, kFactors> energies;
+    std::array<std::int16_t, kFactors> amplitudes;
+  };
+  [[nodiscard]] LengthTables length_tables(int planes) const;
+  void patch(std::size_t row, const VarianceTable<std::int16_t>& table,
+             std::int16_t* effects) const;
+
+  const CodeState* state_ = nullptr;
+  const PageKernels* kernels_ = nullptr;
+  std::size_t page_ = 0;
+  int size_ = 0;
+  AlignedNumbers<std::uint8_t> key_factors_;
+  AlignedNumbers<std::uint8_t> value_factors_;
+  AlignedNumbers<std::int16_t> zeros_;
+  AlignedNumbers<std::int16_t> key_effects_;
+  AlignedNumbers<std::int16_t> value_effects_;
+  AlignedNumbers<std::int16_t> falls_;
+  AlignedNumbers<std::int16_t> energies_;
+  AlignedNumbers<std::int16_t> amplitudes_;
+};
+
+/// A page's energies and amplitudes in a row, without what all of its tokens have in common:
+/// logarithms of granules, kNoLog16 of none.
+class GranuleLogs {
+ public:
+  void reset(const CodeState& state);
+
+  [[nodiscard]] std::int16_t* keys(std::size_t page, std::size_t row) const {
+    return keys_.data() + (page * rows_ + row) * key_count_;
+  }
+  [[nodiscard]] std::int16_t* values(std::size_t page, std::size_t row) const {
+    return values_.data() + 2 * (page * rows_ + row) * value_count_;
+  }
+  [[nodiscard]] std::int16_t* shares(std::size_t page, std::size_t row) const {
+    return values(page, row) + value_count_;
+  }
+
+ private:
+  std::size_t rows_ = 0;
+  std::size_t key_count_ = 0;
+  std::size_t value_count_ = 0;
+  AlignedNumbers<std::int16_t> keys_;
+  AlignedNumbers<std::int16_t> values_;
+};
+
+/// A page's values as all rows see them.
+struct ValueScale {
+  std::int64_t squares = 0;   ///< Of the mean.
+  std::int32_t residual = 0;  ///< |r|^2 of factor 15.
+  std::int32_t spread = 0;    ///< |r|^2 of the mean token; both kNothing without residuals.
+};
+
+/// Makes granules' logarithms. One worker's: it holds buffers of a page.
+class GranuleMeasure {
+ public:
+  void begin(const CodeState* state, std::size_t value_dim);
+
+  /// What a page's values are on the whole; once.
+  [[nodiscard]] ValueScale scale_of(std::size_t page);
+
+  /// After a page's weights or reads changed.
+  void measure(std::size_t page, bool has_residuals, GranuleLogs* logs);
+
+ private:
+  const CodeState* state_ = nullptr;
+  const PageKernels* kernels_ = nullptr;
+  std::size_t value_dim_ = 0;
+  TokenTerms tokens_;
+  AlignedNumbers<std::uint8_t> factors_;
+  AlignedNumbers<std::int16_t> terms_;
+};
+
+/// lg of S D g^2 of values of so many channels.
+[[nodiscard]] int value_size(std::size_t value_dim);
+
+/// A row's output as integers times 2^power, and its goal (13.3).
+struct RowGoal {
+  std::vector<std::int16_t> output;  ///< o
+  std::int64_t squares = 0;
+  int power = 0;          ///< e
+  std::int64_t goal = 0;  ///< gamma
+};
+
+struct ErrorDemand {
+  float error = 0;
+  unsigned z16 = 24;
+};
+
+void set_goal(const CodeSums& sums, std::size_t row, int value_exponent, const ErrorDemand& demand,
+              RowGoal* goal);
+
+/// d^2 of a page in a row, whose mean and output have that sum of products.
+[[nodiscard]] int mean_distance(const CodedPage& page, const ValueScale& scale,
+                                std::int64_t products, const RowGoal& goal);
+
+/// error * sqrt(T).
+[[nodiscard]] float error_bound(float error, std::int64_t total);
+
+}  // namespace nearkv

@@ -1,0 +1,221 @@
+#include "codes/code_query.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+
+#include "codes/code_form.hpp"
+#include "codes/code_kernels.hpp"
+#include "codes/page_kernels.hpp"
+
+namespace nearkv {
+namespace {
+
+constexpr int kQueryBits = 23;
+constexpr int kWeightBits = 14;
+constexpr int kVarianceOfOnePlane = 59;
+constexpr int kSearchBits = 23;
+constexpr int kSearchVariance = 176;
+
+int bits_of(std::int64_t value) {
+  return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(std::abs(value))));
+}
+
+std::int64_t rounded_shift(std::int64_t value, int bits) {
+  return bits == 0 ? value : (value + (std::int64_t{1} << (bits - 1))) >> bits;
+}
+
+void hadamard(std::int64_t* values, std::size_t size) {
+  for (std::size_t half = 1; half < size; half *= 2) {
+    for (std::size_t group = 0; group < size; group += 2 * half) {
+      for (std::size_t i = group; i < group + half; ++i) {
+        const std::int64_t a = values[i];
+        const std::int64_t b = values[i + half];
+        values[i] = a + b;
+        values[i + half] = a - b;
+      }
+    }
+  }
+}
+
+void transform(std::span<std::int64_t> row, unsigned set) {
+  const auto minus = minus_signs(set);
+  for (std::size_t c = 0; c < row.size(); ++c) row[c] = minus[c] != 0 ? -row[c] : row[c];
+  for (std::size_t at = 0; at < row.size();) {
+    const CodeBlock block = code_block(row.size(), at);
+    hadamard(row.data() + at, block.size);
+    for (std::size_t c = at; c < at + block.size && block.scale != 0; ++c) {
+      row[c] = rounded_shift(row[c] * block.scale, 15);
+    }
+    at += block.size;
+  }
+}
+
+/// What four weights add to a sum, by their bits.
+void tabulate(const std::int32_t* weights, std::int16_t* table) {
+  table[0] = static_cast<std::int16_t>(-(weights[0] + weights[1] + weights[2] + weights[3]));
+  for (std::size_t bits = 1; bits < 16; ++bits) {
+    const auto lowest = static_cast<std::size_t>(std::countr_zero(bits));
+    table[bits] = static_cast<std::int16_t>(table[bits & (bits - 1)] + 2 * weights[lowest]);
+  }
+}
+
+}  // namespace
+
+void CodeQuery::prepare(const Query& query, std::span<const std::int8_t> gains, float scale) {
+  const LogitScale logit(scale);
+  factor_ = std::abs(logit.factor());
+  power_ = logit.power() + 261;
+  negative_ = logit.factor() < 0;
+  prepare_rows(query, gains);
+  tabulate_multipliers();
+}
+
+void CodeQuery::prepare_search(const Query& query, std::span<const std::int8_t> gains, int top) {
+  factor_ = 1 << kSearchBits;
+  power_ = -kSearchBits;
+  negative_ = false;
+  prepare_rows(query, gains);
+  for (Row& row : rows_) {
+    if (row.is_zero) continue;
+    row.search_power = (kSearchVariance - row.variance - 2 * top - log2_sixteenths(dim_)) >> 5;
+    row.power += row.search_power;
+    row.variance += 32 * row.search_power;
+  }
+  tabulate_multipliers();
+}
+
+std::int64_t CodeQuery::search_logit(std::size_t row, std::int64_t score, int key_exponent) const {
+  const int power = rows_[row].exponent + key_exponent + rows_[row].search_power - 261;
+  return scale_saturating(Int128{score >> 24}, power, kMostLogit);
+}
+
+void CodeQuery::prepare_rows(const Query& query, std::span<const std::int8_t> gains) {
+  dim_ = query.dim();
+  padded_ = padded_channels(dim_);
+  rows_.assign(query.rows(), {});
+  values_.resize(query.rows() * dim_);
+  halves_.assign(2 * query.rows() * padded_, 0);
+  for (std::size_t row = 0; row < rows_.size(); ++row) prepare_row(query, row, gains);
+  for (std::atomic<bool>& is_made : are_made_) is_made.store(false, std::memory_order_relaxed);
+}
+
+void CodeQuery::tabulate_multipliers() {
+  if (tabulated_factor_ == factor_) return;
+  tabulated_factor_ = factor_;
+  multipliers_.clear();
+  for (const int ratio : kKeyCodes.ratio) {
+    multipliers_.push_back(std::make_unique<MultiplierTable>([&](int sixteenths) {
+      const Octaves octave = octaves(sixteenths);
+      return scale_saturating(Int128{factor_} * octave.mantissa * ratio, octave.power + 11,
+                              kLoudMultiplier - 1);
+    }));
+  }
+}
+
+void CodeQuery::prepare_row(const Query& query, std::size_t row,
+                            std::span<const std::int8_t> gains) {
+  const std::span<const std::int32_t> aligned = query.aligned(row);
+  Row& made = rows_[row];
+  made.exponent = query.exponent(row);
+  int top = 0;
+  for (std::size_t c = 0; c < dim_; ++c) {
+    if (aligned[c] == 0) continue;
+    const Octaves inverse = octaves(-gains[c]);
+    const int own = bits_of(std::int64_t{aligned[c]} * inverse.mantissa) + inverse.power + 11;
+    top = made.is_zero ? own : std::max(top, own);
+    made.is_zero = false;
+  }
+  std::uint64_t energy = 0;
+  for (std::size_t c = 0; c < dim_; ++c) {
+    const Octaves inverse = octaves(-gains[c]);
+    const std::int64_t magnitude = std::abs(std::int64_t{aligned[c]} * inverse.mantissa);
+    const int shift = top - kQueryBits - inverse.power - 11;
+    const std::int64_t kept = shift >= 0 ? magnitude >> std::min(shift, 63) : magnitude << -shift;
+    const bool minus = (aligned[c] < 0) != negative_;
+    const auto value = static_cast<std::int32_t>(minus ? -kept : kept);
+    values_[row * dim_ + c] = value;
+    energy += static_cast<std::uint64_t>(kept * kept);
+    std::int16_t* const upper = halves_.data() + 2 * row * padded_;
+    upper[c] = static_cast<std::int16_t>(value >> 12);
+    upper[padded_ + c] = static_cast<std::int16_t>(value & 4095);
+  }
+  if (made.is_zero) return;
+  made.power = top + query.exponent(row) - 183 + power_;
+  const std::int64_t log = 2 * log2_fixed(static_cast<std::uint64_t>(factor_)) + log2_fixed(energy);
+  made.variance = static_cast<int>(log >> 20) + 16 * log2_last_block(dim_) + 32 * made.power +
+                  kVarianceOfOnePlane;
+}
+
+const CodeQuery::SetRows& CodeQuery::under(unsigned set) const {
+  if (!are_made_[set].load(std::memory_order_acquire)) {
+    const std::scoped_lock lock(mutex_);
+    if (!are_made_[set].load(std::memory_order_relaxed)) {
+      prepare_set(set);
+      are_made_[set].store(true, std::memory_order_release);
+    }
+  }
+  return sets_[set];
+}
+
+void CodeQuery::prepare_set(unsigned set) const {
+  SetRows& made = sets_[set];
+  const std::size_t row_entries = dim_ / 4 * 16;
+  made.power.assign(rows(), 0);
+  made.length.assign(rows(), 0);
+  made.total.assign(rows(), 0);
+  made.weights.assign(rows() * padded_, 0);
+  if (made.table_capacity < rows() * row_entries) {
+    made.table_capacity = rows() * row_entries;
+    made.tables = hwy::AllocateAligned<std::int16_t>(made.table_capacity);
+  }
+  std::array<std::int64_t, NKV_MAX_HEAD_DIM> exact;
+  std::array<std::int32_t, NKV_MAX_HEAD_DIM> weights;
+  const bool is_one_block = is_one_short_block(dim_);
+  const auto minus = minus_signs(set);
+  for (std::size_t row = 0; row < rows(); ++row) {
+    const std::int32_t* const values = values_.data() + row * dim_;
+    if (is_one_block) {
+      for (std::size_t c = 0; c < dim_; ++c) weights[c] = (values[c] ^ minus[c]) - minus[c];
+      page_kernels().hadamard(weights.data(), dim_);
+      std::copy_n(weights.data(), dim_, exact.data());
+    } else {
+      std::copy_n(values, dim_, exact.data());
+      transform(std::span(exact).first(dim_), set);
+    }
+    std::int64_t length = 0;
+    for (std::size_t c = 0; c < dim_; ++c) length += std::abs(exact[c]);
+    const int power = std::max(0, bits_of(length) - kWeightBits);
+    made.power[row] = power;
+    for (std::size_t c = 0; c < dim_; ++c) {
+      weights[c] = static_cast<std::int32_t>(rounded_shift(exact[c], power));
+      made.length[row] += std::abs(weights[c]);
+      made.total[row] += weights[c];
+      made.weights[row * padded_ + c] = static_cast<std::int16_t>(weights[c]);
+    }
+    std::int16_t* const tables = made.tables.get() + row * row_entries;
+    for (std::size_t c = 0; c < dim_; c += 4) tabulate(weights.data() + c, tables + 4 * c);
+  }
+}
+
+const std::int16_t* CodeQuery::multipliers(std::size_t row, const SetRows& set, int top,
+                                           int planes) const {
+  const int octave = rows_[row].power + set.power[row] + NKV_KEY_CODE_PLANES - planes;
+  // Beyond these they are all loud, or all zero.
+  const int bounded = std::clamp(octave, -4096, 4096);
+  const int first = top - kTopFactor * kKeyCodes.factor_step + 16 * bounded;
+  return multipliers_[static_cast<std::size_t>(planes - 1)]->run(first);
+}
+
+std::int32_t CodeQuery::exact_multiplier(std::size_t row, const SetRows& set, int sixteenths,
+                                         int planes) const {
+  if (rows_[row].is_zero) return 0;
+  const Octaves octave = octaves(sixteenths);
+  const int power =
+      rows_[row].power + set.power[row] + octave.power + 11 + NKV_KEY_CODE_PLANES - planes;
+  const std::int64_t ratio = kKeyCodes.ratio[static_cast<std::size_t>(planes - 1)];
+  return static_cast<std::int32_t>(
+      scale_saturating(Int128{factor_} * octave.mantissa * ratio, power, kLoudMultiplier));
+}
+
+}  // namespace nearkv

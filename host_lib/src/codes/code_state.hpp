@@ -1,0 +1,208 @@
+// What a command by codes knows of a list: scores of all tokens in all rows, and what has been read
+// of each page (sections 12 and 13 of ARITHMETIC.md).
+#pragma once
+
+#include <hwy/aligned_allocator.h>
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "codes/code_query.hpp"
+#include "codes/coded_page.hpp"
+#include "nkv_abi.h"
+
+namespace nearkv {
+
+/// Numbers that are aligned for vectors, kept between commands.
+template <typename T>
+class AlignedNumbers {
+ public:
+  /// Makes room for `count`; what was there is lost.
+  void reserve(std::size_t count) {
+    if (count <= capacity_) return;
+    numbers_ = hwy::AllocateAligned<T>(count);
+    capacity_ = count;
+  }
+  [[nodiscard]] T* data() const { return numbers_.get(); }
+
+ private:
+  hwy::AlignedFreeUniquePtr<T[]> numbers_;
+  std::size_t capacity_ = 0;
+};
+
+/// Calls use(token) for the tokens of a mask, ascending.
+template <typename Use>
+void for_each_bit(std::uint64_t tokens, const Use& use) {
+  for (; tokens != 0; tokens &= tokens - 1) {
+    use(static_cast<std::size_t>(std::countr_zero(tokens)));
+  }
+}
+
+/// A page in a row.
+struct RowPage {
+  std::int32_t octave = 0;      ///< I
+  std::int32_t top = 0;         ///< n_p
+  std::uint32_t rest = 0;       ///< Z of the tokens that do not stand alone.
+  std::int16_t fraction = 0;    ///< f
+  std::int16_t mean = 0;        ///< mu
+  std::int16_t log_spread = 0;  ///< tau
+};
+
+/// What has been read of a page besides its plane 0.
+struct PageReads {
+  std::uint64_t key_rows = 0;
+  std::uint64_t value_rows = 0;
+  /// Tokens of granules of K with so many planes, of which one is not told,
+  std::array<std::uint64_t, NKV_KEY_CODE_PLANES + 1> refined{};
+  /// and of granules of V, of which none is not.
+  std::array<std::uint64_t, NKV_VALUE_CODE_PLANES + 1> valued{};
+  std::int32_t first_exact = -1;  ///< The last key row read, as a place among ExactRow.
+
+  [[nodiscard]] std::uint64_t alone() const { return key_rows | value_rows; }
+  [[nodiscard]] std::uint64_t any_valued() const { return valued[2] | valued[3]; }
+};
+
+/// A token whose key row was read; its logits L are at [place][rows].
+struct ExactRow {
+  std::uint32_t token;  ///< Of its page.
+  std::int32_t next;    ///< Another one of the page, or -1.
+};
+
+/// Granules of a tensor.
+struct Granules {
+  std::size_t tokens = 0;  ///< Of one.
+  std::size_t count = 0;   ///< Of a page.
+  std::size_t bursts = 0;  ///< Of a plane of one.
+
+  static Granules of(std::size_t dim) {
+    const std::size_t tokens = granule_tokens(dim);
+    return {tokens, NKV_PAGE_TOKENS / tokens, granule_bursts(dim)};
+  }
+  /// Tokens of a granule.
+  [[nodiscard]] std::uint64_t mask(std::size_t number) const {
+    return ((std::uint64_t{1} << tokens) - 1) << (number * tokens);
+  }
+};
+
+/// Thread safety: different pages may be worked on by different threads; exact rows are taken by
+/// one.
+class CodeState {
+ public:
+  /// `query` must outlive it.
+  explicit CodeState(const CodeQuery* query) : query_(query) {}
+
+  /// For `pages` pages and the rows of a query of which `query` is going to be made; `value_dim`
+  /// may be 0.
+  void reset(std::size_t pages, const Query& query, std::size_t value_dim);
+
+  [[nodiscard]] const CodeQuery& query() const { return *query_; }
+  [[nodiscard]] std::size_t rows() const { return rows_; }
+  [[nodiscard]] std::span<CodedPage> pages() { return pages_; }
+  [[nodiscard]] std::span<const CodedPage> pages() const { return pages_; }
+  [[nodiscard]] std::span<PageReads> reads() { return reads_; }
+  [[nodiscard]] std::span<const PageReads> reads() const { return reads_; }
+
+  [[nodiscard]] RowPage& row_page(std::size_t page, std::size_t row) {
+    return row_pages_[page * rows_ + row];
+  }
+  [[nodiscard]] const RowPage& row_page(std::size_t page, std::size_t row) const {
+    return row_pages_[page * rows_ + row];
+  }
+
+  /// R and P of a page's tokens in a row.
+  [[nodiscard]] std::int16_t* above(std::size_t page, std::size_t row) const {
+    return above_.data() + (page * rows_ + row) * NKV_PAGE_TOKENS;
+  }
+  [[nodiscard]] std::int16_t* drawn(std::size_t page, std::size_t row) const {
+    return drawn_.data() + (page * rows_ + row) * NKV_PAGE_TOKENS;
+  }
+  /// A token's logit.
+  [[nodiscard]] std::int64_t logit(std::size_t page, std::size_t row, std::size_t token) const {
+    return std::int64_t{row_page(page, row).octave} * (1 << kCodeLogitBits) +
+           above(page, row)[token];
+  }
+
+  [[nodiscard]] const Granules& key_granules() const { return key_granules_; }
+  [[nodiscard]] const Granules& value_granules() const { return value_granules_; }
+  /// Planes that are read of a page's granules.
+  [[nodiscard]] std::uint8_t* key_planes(std::size_t page) {
+    return key_planes_.data() + page * key_granules_.count;
+  }
+  [[nodiscard]] const std::uint8_t* key_planes(std::size_t page) const {
+    return key_planes_.data() + page * key_granules_.count;
+  }
+  [[nodiscard]] std::uint8_t* value_planes(std::size_t page) {
+    return value_planes_.data() + page * value_granules_.count;
+  }
+  [[nodiscard]] const std::uint8_t* value_planes(std::size_t page) const {
+    return value_planes_.data() + page * value_granules_.count;
+  }
+
+  /// A granule has so many planes from now on.
+  void set_key_planes(std::size_t page, std::size_t granule, unsigned planes) {
+    key_planes(page)[granule] = static_cast<std::uint8_t>(planes);
+    if (planes > 1) move_tokens(&reads_[page].refined, key_granules_.mask(granule), planes);
+  }
+  void set_value_planes(std::size_t page, std::size_t granule, unsigned planes) {
+    value_planes(page)[granule] = static_cast<std::uint8_t>(planes);
+    if (planes > 0) move_tokens(&reads_[page].valued, value_granules_.mask(granule), planes);
+  }
+
+  /// Adds a token whose key row was read; its logits are the caller's to fill in.
+  std::span<std::int64_t> add_exact(std::size_t page, std::size_t token);
+
+  /// Calls use(token, logits of all rows) for the tokens of a page whose key rows were read.
+  template <typename Use>
+  void for_each_exact(std::size_t page, const Use& use) const {
+    for (std::int32_t at = reads_[page].first_exact; at >= 0;) {
+      const auto place = static_cast<std::size_t>(at);
+      use(exact_rows_[place].token, std::span(exact_).subspan(place * rows_, rows_));
+      at = exact_rows_[place].next;
+    }
+  }
+
+  /// nu (12.4) of a row's tokens of factor 0, were it one like the others: each factor more is 4
+  /// more. Very small where all are at their least.
+  [[nodiscard]] int lowest_variance(std::size_t page, std::size_t row) const {
+    if (query_->is_zero(row) || !has_key_factors_[page]) return kFlatVariance;
+    return query_->variance(row) + 2 * (pages_[page].keys.top - 30);
+  }
+  [[nodiscard]] int variance(std::size_t page, std::size_t row, unsigned factor, int planes) const {
+    const int level = factor == 0 ? 0 : planes;
+    const int variance = lowest_variance(page, row) + 4 * static_cast<int>(factor) +
+                         kKeyVariances[static_cast<std::size_t>(level)];
+    return variance < kLeastVariance ? kLeastVariance : variance;
+  }
+  void set_key_factors(std::size_t page, bool any) { has_key_factors_[page] = any ? 1 : 0; }
+
+  static constexpr int kFlatVariance = -(1 << 20);
+
+ private:
+  template <std::size_t kCount>
+  static void move_tokens(std::array<std::uint64_t, kCount>* sets, std::uint64_t tokens,
+                          unsigned planes) {
+    for (std::uint64_t& set : *sets) set &= ~tokens;
+    (*sets)[planes] |= tokens;
+  }
+
+  const CodeQuery* query_;
+  std::size_t rows_ = 0;
+  std::vector<CodedPage> pages_;
+  std::vector<PageReads> reads_;
+  std::vector<RowPage> row_pages_;
+  std::vector<std::uint8_t> has_key_factors_;
+  AlignedNumbers<std::int16_t> above_;
+  AlignedNumbers<std::int16_t> drawn_;
+  Granules key_granules_;
+  Granules value_granules_;
+  std::vector<std::uint8_t> key_planes_;
+  std::vector<std::uint8_t> value_planes_;
+  std::vector<ExactRow> exact_rows_;
+  std::vector<std::int64_t> exact_;
+};
+
+}  // namespace nearkv

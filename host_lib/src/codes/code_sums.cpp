@@ -1,0 +1,263 @@
+#include "codes/code_sums.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "attend/dense.hpp"
+#include "codes/code_form.hpp"
+#include "codes/exact_logit.hpp"
+
+namespace nearkv {
+namespace {
+
+constexpr int kMeanBits = 18;
+constexpr int kTransposeBits = 15;
+constexpr std::int64_t kMostValue = (std::int64_t{1} << 24) - 1;
+constexpr std::int64_t kMostResidual = std::int64_t{1} << 48;
+
+/// Where the rest's weight has its integer part.
+std::int64_t rest_octave(const RowPage& page) {
+  return std::int64_t{page.octave} + page.top + static_cast<int>(std::bit_width(page.rest)) - 16;
+}
+
+void transpose(std::int64_t* values, std::size_t dim, unsigned set) {
+  for (std::size_t at = 0; at < dim;) {
+    const CodeBlock block = code_block(dim, at);
+    std::int64_t* const own = values + at;
+    const std::int64_t scale = block.scale == 0 ? 1 << kTransposeBits : block.scale;
+    for (std::size_t c = 0; c < block.size; ++c) own[c] *= scale;
+    for (std::size_t half = 1; half < block.size; half *= 2) {
+      for (std::size_t group = 0; group < block.size; group += 2 * half) {
+        for (std::size_t i = group; i < group + half; ++i) {
+          const std::int64_t a = own[i];
+          const std::int64_t b = own[i + half];
+          own[i] = a + b;
+          own[i + half] = a - b;
+        }
+      }
+    }
+    at += block.size;
+  }
+  const auto minus = minus_signs(set);
+  for (std::size_t c = 0; c < dim; ++c) values[c] = minus[c] != 0 ? -values[c] : values[c];
+}
+
+/// F of a factor after so many planes.
+std::uint16_t residual_factor(unsigned factor, int planes) {
+  if (factor == 0) return 0;
+  const Octaves octave = octaves(kValueCodes.factor_step * (static_cast<int>(factor) - kTopFactor));
+  const std::int64_t ratio = kValueCodes.ratio[static_cast<std::size_t>(planes - 1)];
+  return static_cast<std::uint16_t>(octave.mantissa * ratio >> (-octave.power - 11 + 4));
+}
+
+}  // namespace
+
+void align_value(const RowSource& values, std::size_t token, int exponent, float* buffer,
+                 std::int32_t* aligned) {
+  if (!values.is_delta4() && values.dtype == NKV_DTYPE_BF16) {
+    page_kernels().align_bf16(reinterpret_cast<const std::uint16_t*>(values.row(token)), values.dim,
+                              exponent, aligned);
+    return;
+  }
+  values.decode(token, buffer);
+  for (std::size_t c = 0; c < values.dim; ++c) {
+    const auto bits = std::bit_cast<std::uint32_t>(buffer[c]);
+    const auto own = static_cast<int>(bits >> 23 & 0xFF);
+    const std::uint32_t significand = own == 0 ? 0 : (bits & 0x7FFFFF) | 0x800000;
+    // An element above its list's exponent is a forged page's.
+    const int shift = std::clamp(exponent - own, 0, 31);
+    const auto magnitude = static_cast<std::int32_t>(significand >> shift);
+    aligned[c] = bits >> 31 != 0 ? -magnitude : magnitude;
+  }
+}
+
+void CodeSums::finish(int value_exponent, SoftmaxState* state) const {
+  state->reset(rows(), dim);
+  const std::vector<std::uint16_t> order = kernel_order(dim);
+  for (std::size_t row = 0; row < rows(); ++row) {
+    if (z[row] == 0) continue;
+    const auto total = static_cast<double>(z[row]);
+    state->sum[row] = 1;
+    state->maximum[row] =
+        static_cast<float>(static_cast<double>(reference[row] - 41) + std::log2(total));
+    for (std::size_t c = 0; c < dim; ++c) {
+      const double quotient = static_cast<double>(values(row)[c]) / total;
+      state->values(row)[order[c]] = static_cast<float>(std::ldexp(quotient, value_exponent - 126));
+    }
+  }
+}
+
+void PageSummer::begin(const CodeState* state, const PageList* list, std::size_t value_dim) {
+  state_ = state;
+  kernels_ = &page_kernels();
+  dim_ = value_dim;
+  value_exponent_ = list->v_exponent();
+  mean_.reserve(dim_);
+  value_.reserve(NKV_MAX_HEAD_DIM);
+  decoded_.reserve(NKV_MAX_HEAD_DIM);
+  padded_ = (dim_ + 63) / 64 * 64;
+  coded_.reserve(state->rows() * padded_);
+  wide_.reserve(dim_);
+  shares_.reserve(state->rows() * NKV_PAGE_TOKENS);
+  factors_.reserve(NKV_PAGE_TOKENS);
+  value_factors_.reserve(NKV_PAGE_TOKENS);
+}
+
+std::int64_t PageSummer::largest(std::size_t page, std::size_t row) const {
+  std::int64_t largest = CodeSums::kNoReference;
+  if (state_->pages()[page].visible == 0) return largest;
+  const RowPage& scored = state_->row_page(page, row);
+  if (scored.rest != 0) largest = rest_octave(scored);
+  const PageReads& reads = state_->reads()[page];
+  if (reads.alone() == 0) return largest;
+  state_->for_each_exact(page, [&](std::uint32_t, std::span<const std::int64_t> logits) {
+    largest = std::max(largest, logits[row] >> 16);
+  });
+  const std::int16_t* const drawn = state_->drawn(page, row);
+  for_each_bit(reads.value_rows & ~reads.key_rows, [&](std::size_t token) {
+    largest = std::max<std::int64_t>(
+        largest, std::int64_t{scored.octave} + (drawn[token] >> kCodeLogitBits));
+  });
+  return largest;
+}
+
+void PageSummer::add_weighted(const LogitWeight& weight, const std::int32_t* value, std::size_t row,
+                              CodeSums* sums) const {
+  if (weight.is_zero()) return;
+  const auto shift = static_cast<int>(weight.shift);
+  sums->z[row] += (std::int64_t{weight.mantissa} << 24) >> shift;
+  std::int64_t* const acc = sums->values(row).data();
+  if (value != nullptr) {
+    kernels_->add_value(value, dim_, weight.mantissa, shift, acc);
+  } else if (is_mean_short_) {
+    kernels_->add_mean(means_, dim_, mean_power_, weight.mantissa, shift, acc);
+  } else {
+    kernels_->add_value(mean_.data(), dim_, weight.mantissa, shift, acc);
+  }
+}
+
+void PageSummer::add_rest(std::size_t page, std::size_t row, CodeSums* sums) {
+  const RowPage& scored = state_->row_page(page, row);
+  if (scored.rest == 0) return;
+  const auto bits = static_cast<int>(std::bit_width(scored.rest));
+  const std::uint32_t mantissa =
+      bits > kMeanBits ? scored.rest >> (bits - kMeanBits) : scored.rest << (kMeanBits - bits);
+  add_weighted({static_cast<std::int32_t>(mantissa), sums->reference[row] - rest_octave(scored)},
+               nullptr, row, sums);
+}
+
+/// Takes a page's mean for the value of what follows.
+void PageSummer::take_mean(const CodedTensor& values) {
+  means_ = values.mean;
+  mean_power_ = values.mean_power - value_exponent_ + 150;
+  is_mean_short_ = mean_power_ >= 0 && mean_power_ <= 16;
+  if (is_mean_short_) return;
+  for (std::size_t c = 0; c < dim_; ++c) {
+    const std::int64_t magnitude =
+        scale_saturating(Int128{std::abs(means_[c])}, mean_power_, kMostValue);
+    mean_.data()[c] = static_cast<std::int32_t>(means_[c] < 0 ? -magnitude : magnitude);
+  }
+}
+
+void PageSummer::add_alone(std::size_t page, const RowSource& rows, CodeSums* sums) {
+  const PageReads& reads = state_->reads()[page];
+  const auto add = [&](std::size_t token, std::size_t row, std::int64_t logit) {
+    const bool is_read = (reads.value_rows >> token & 1) != 0;
+    add_weighted(weight_of(logit, sums->reference[row]), is_read ? value_.data() : nullptr, row,
+                 sums);
+  };
+  const auto read = [&](std::size_t token) {
+    if ((reads.value_rows >> token & 1) == 0) return;
+    align_value(rows, token, value_exponent_, decoded_.data(), value_.data());
+  };
+  state_->for_each_exact(page, [&](std::uint32_t token, std::span<const std::int64_t> logits) {
+    read(token);
+    for (std::size_t row = 0; row < sums->rows(); ++row) add(token, row, logits[row]);
+  });
+  for_each_bit(reads.value_rows & ~reads.key_rows, [&](std::size_t token) {
+    read(token);
+    for (std::size_t row = 0; row < sums->rows(); ++row) {
+      const std::int64_t score =
+          std::int64_t{state_->row_page(page, row).octave} * (1 << kCodeLogitBits) +
+          state_->drawn(page, row)[token];
+      add(token, row, score * (1 << kExactToCode));
+    }
+  });
+}
+
+void PageSummer::add_residuals(std::size_t page, CodeSums* sums) {
+  const CodedPage& coded = state_->pages()[page];
+  const PageReads& reads = state_->reads()[page];
+  const std::size_t rows = sums->rows();
+  CodedValues values{
+      .planes = {coded.values.planes[0], coded.values.planes[1], coded.values.planes[2]},
+      .dim = dim_,
+      .padded = padded_,
+      .tokens = 0,
+      .counts = counts_.data(),
+      .shares = shares_.data()};
+  const std::uint64_t coded_tokens = coded.visible & ~reads.value_rows;
+  kernels_->unpack_factors(coded.values.factors, value_factors_.data());
+  std::fill_n(factors_.data(), NKV_PAGE_TOKENS, std::int16_t{0});
+  for (int planes = 2; planes <= NKV_VALUE_CODE_PLANES; ++planes) {
+    const std::uint64_t tokens = reads.valued[static_cast<std::size_t>(planes)] & coded_tokens;
+    if (tokens == 0) continue;
+    std::array<std::int16_t, 16> table;
+    for (unsigned factor = 0; factor < table.size(); ++factor) {
+      table[factor] = static_cast<std::int16_t>(residual_factor(factor, planes));
+    }
+    kernels_->look_up_some(value_factors_.data(), table.data(), tokens, factors_.data());
+    for_each_bit(tokens,
+                 [&](std::size_t token) { counts_[token] = static_cast<std::uint8_t>(planes); });
+  }
+  std::array<std::uint64_t, NKV_MAX_GROUP> of_row;
+  for (std::size_t row = 0; row < rows; ++row) {
+    of_row[row] = kernels_->coded_shares(state_->drawn(page, row), state_->row_page(page, row).top,
+                                         factors_.data(), shares_.data() + row * NKV_PAGE_TOKENS);
+    values.tokens |= of_row[row];
+  }
+  if (values.tokens == 0) return;
+  kernels_->coded_sums(values, rows, coded_.data());
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (of_row[row] == 0) continue;
+    const RowPage& scored = state_->row_page(page, row);
+    add_transposed(coded, coded_.data() + row * padded_,
+                   scored.top + scored.octave - sums->reference[row], sums->values(row).data());
+  }
+}
+
+/// Adds Y of a page, transposed, whose weights are so many octaves from the row's reference.
+void PageSummer::add_transposed(const CodedPage& coded, std::int32_t* sums, std::int64_t octaves_up,
+                                std::int64_t* acc) {
+  const Octaves top = octaves(coded.values.top);
+  const std::int64_t power = octaves_up + top.power + 4 - value_exponent_ + 150 - kTransposeBits;
+  const int shift = static_cast<int>(std::max<std::int64_t>(power, -256));
+  const bool is_one_block = is_one_short_block(dim_);
+  if (is_one_block && shift <= -kTransposeBits) {
+    // The same with the transform's 15 bits taken off the shift.
+    kernels_->hadamard(sums, dim_);
+    kernels_->add_signed(sums, minus_signs(coded.sign_set).data(), dim_, top.mantissa,
+                         std::min(-shift - kTransposeBits, 63), kMostResidual, acc);
+    return;
+  }
+  std::copy_n(sums, dim_, wide_.data());
+  transpose(wide_.data(), dim_, coded.sign_set);
+  for (std::size_t c = 0; c < dim_; ++c) {
+    acc[c] += scale_saturating(Int128{wide_.data()[c]} * top.mantissa, shift, kMostResidual);
+  }
+}
+
+void PageSummer::add(std::size_t page, const RowSource& rows, CodeSums* sums) {
+  const CodedPage& coded = state_->pages()[page];
+  if (coded.visible == 0) return;
+  if (!coded.is_coded) return add_alone(page, rows, sums);
+  take_mean(coded.values);
+  for (std::size_t row = 0; row < sums->rows(); ++row) add_rest(page, row, sums);
+  const PageReads& reads = state_->reads()[page];
+  if (reads.alone() != 0) add_alone(page, rows, sums);
+  if (reads.any_valued() != 0) add_residuals(page, sums);
+}
+
+}  // namespace nearkv

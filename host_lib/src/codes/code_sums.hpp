@@ -1,0 +1,99 @@
+// Sums of a list by codes (section 13.2 of ARITHMETIC.md): they do not depend on any order, so that
+// workers' parts add up to the bit.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "attend/softmax_state.hpp"
+#include "codes/code_state.hpp"
+#include "codes/exact_logit.hpp"
+#include "codes/page_kernels.hpp"
+#include "device/workers.hpp"
+#include "page/page_list.hpp"
+
+namespace nearkv {
+
+/// M, z and acc of every row.
+struct CodeSums {
+  static constexpr std::int64_t kNoReference = -(std::int64_t{1} << 31) + 1;
+
+  std::size_t dim = 0;
+  std::vector<std::int64_t> reference;  ///< M
+  std::vector<std::int64_t> z;          ///< Units of 2^-41.
+  std::vector<std::int64_t> acc;        ///< [rows][dim], units of 2^(Ev - 167).
+
+  void reset(std::size_t rows, std::size_t value_dim) {
+    dim = value_dim;
+    reference.assign(rows, kNoReference);
+    z.assign(rows, 0);
+    acc.assign(rows * value_dim, 0);
+  }
+  [[nodiscard]] std::size_t rows() const { return z.size(); }
+  [[nodiscard]] bool has_tokens() const { return !z.empty() && z[0] != 0; }
+  [[nodiscard]] std::span<std::int64_t> values(std::size_t row) {
+    return std::span(acc).subspan(row * dim, dim);
+  }
+  [[nodiscard]] std::span<const std::int64_t> values(std::size_t row) const {
+    return std::span(acc).subspan(row * dim, dim);
+  }
+
+  /// Adds sums of other pages against the same references, or takes them off.
+  void add(const CodeSums& other, std::int64_t sign) {
+    for (std::size_t row = 0; row < z.size(); ++row) z[row] += sign * other.z[row];
+    for (std::size_t i = 0; i < acc.size(); ++i) acc[i] += sign * other.acc[i];
+  }
+
+  /// The state that they are.
+  void finish(int value_exponent, SoftmaxState* state) const;
+};
+
+/// Adds pages to sums. One worker's: it holds buffers of a page.
+class PageSummer {
+ public:
+  void begin(const CodeState* state, const PageList* list, std::size_t value_dim);
+
+  /// The largest integer part of what a page adds to a row.
+  [[nodiscard]] std::int64_t largest(std::size_t page, std::size_t row) const;
+
+  /// Adds a page to all rows, whose references hold. `rows`: of a page of which value
+  /// rows were read.
+  void add(std::size_t page, const RowSource& rows, CodeSums* sums);
+
+ private:
+  void take_mean(const CodedTensor& values);
+  void add_weighted(const LogitWeight& weight, const std::int32_t* value, std::size_t row,
+                    CodeSums* sums) const;
+  void add_rest(std::size_t page, std::size_t row, CodeSums* sums);
+  void add_alone(std::size_t page, const RowSource& rows, CodeSums* sums);
+  void add_residuals(std::size_t page, CodeSums* sums);
+  void add_transposed(const CodedPage& coded, std::int32_t* sums, std::int64_t octaves_up,
+                      std::int64_t* acc);
+
+  const CodeState* state_ = nullptr;
+  const PageKernels* kernels_ = nullptr;
+  std::size_t dim_ = 0;
+  std::size_t padded_ = 0;
+  int value_exponent_ = 0;
+  const std::int8_t* means_ = nullptr;  // Of the page that is added,
+  int mean_power_ = 0;                  // times 2^this: v~,
+  bool is_mean_short_ = false;          // unless that is cut off somewhere.
+  AlignedNumbers<std::int32_t> mean_;   // v~ then.
+  AlignedNumbers<std::int32_t> value_;
+  AlignedNumbers<float> decoded_;
+  AlignedNumbers<std::int32_t> coded_;  // Y, [rows][padded].
+  AlignedNumbers<std::int64_t> wide_;
+  AlignedNumbers<std::uint16_t> shares_;  // u, [rows][PAGE_TOKENS].
+  AlignedNumbers<std::int16_t> factors_;  // F of a page's tokens, without sign.
+  AlignedNumbers<std::uint8_t> value_factors_;
+  std::array<std::uint8_t, NKV_PAGE_TOKENS> counts_{};
+};
+
+/// v as an integer of a list with that largest exponent (1.3), channel order.
+void align_value(const RowSource& values, std::size_t token, int exponent, float* buffer,
+                 std::int32_t* aligned);
+
+}  // namespace nearkv

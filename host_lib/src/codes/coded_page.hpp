@@ -1,0 +1,110 @@
+// A page with codes as attention and search by codes see it: where its arrays lie, and what its
+// head says of them (section 11 of ARITHMETIC.md).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "attend/traffic.hpp"
+#include "codes/code_form.hpp"
+#include "nkv_abi.h"
+#include "page/page_view.hpp"
+
+namespace nearkv {
+
+/// Codes of one tensor. Valid while the page is.
+struct CodedTensor {
+  const std::uint8_t* factors;  ///< Four bits a token.
+  const std::int8_t* mean;
+  std::array<const std::uint8_t*, 4> planes;  ///< [PAGE_TOKENS][dim / 8] each.
+  int mean_power;
+  int top;  ///< Sixteenths of factor 15.
+
+  [[nodiscard]] unsigned factor(std::size_t token) const {
+    return factors[token / 2] >> (token % 2 * 4) & 15U;
+  }
+
+  /// Whether a row has a residual.
+  [[nodiscard]] bool has_factors() const {
+    std::array<std::uint64_t, NKV_PAGE_TOKENS / 16> words;
+    std::memcpy(words.data(), factors, sizeof(words));
+    std::uint64_t any = 0;
+    for (const std::uint64_t word : words) any |= word;
+    return any != 0;
+  }
+};
+
+struct CodedPage {
+  std::uint32_t index = 0;  ///< In the page list.
+  std::uint8_t sign_set = 0;
+  bool is_coded = false;       ///< Else plain: all of it is read exactly.
+  std::uint64_t in_sight = 0;  ///< Visible by position,
+  std::uint64_t visible = 0;   ///< and the key is finite.
+  CodedTensor keys{};
+  CodedTensor values{};
+  std::uint32_t crc_hot = 0;  ///< Of the header that was scanned.
+  std::uint16_t key_row_bytes = 0;
+  std::uint16_t value_row_bytes = 0;  ///< 0 with v_form NONE.
+  std::uint8_t key_exponent_bursts = 0;
+  std::uint8_t value_exponent_bursts = 0;
+
+  /// Visible tokens that have codes, and those that have none.
+  [[nodiscard]] std::uint64_t coded() const { return is_coded ? visible : 0; }
+  [[nodiscard]] std::uint64_t plain() const { return is_coded ? 0 : visible; }
+
+  /// What the view of an open page says, with its codes if they are to be used.
+  static CodedPage of(const PageView& view, bool is_coded) {
+    const nkv_page_header& header = view.header();
+    CodedPage page;
+    page.is_coded = is_coded;
+    page.crc_hot = header.crc_hot;
+    page.key_row_bytes = static_cast<std::uint16_t>(view.keys().row_bytes);
+    page.key_exponent_bursts = burst_count(view, NKV_PAGE_ARRAY_K_EXPONENTS);
+    if (header.v_form != NKV_ROW_FORM_NONE) {
+      page.value_row_bytes = static_cast<std::uint16_t>(view.values().row_bytes);
+    }
+    page.value_exponent_bursts = burst_count(view, NKV_PAGE_ARRAY_V_EXPONENTS);
+    if (!is_coded) return page;
+    const std::size_t head_dim = header.head_dim;
+    const std::size_t key_plane = std::size_t{NKV_PAGE_TOKENS / 8} * head_dim;
+    const std::size_t value_plane = std::size_t{NKV_PAGE_TOKENS / 8} * header.value_dim;
+    const auto* const summary = view.data<std::uint8_t>(NKV_PAGE_ARRAY_CODE_SUMMARY);
+    const auto* const means = reinterpret_cast<const std::int8_t*>(summary) + NKV_PAGE_TOKENS;
+    const auto* const rest = view.data<std::uint8_t>(NKV_PAGE_ARRAY_K_CODES);
+    const auto* const values = view.data<std::uint8_t>(NKV_PAGE_ARRAY_V_CODES);
+    page.sign_set = header.sign_set;
+    page.keys = {summary,
+                 means,
+                 {view.data<std::uint8_t>(NKV_PAGE_ARRAY_K_SIGNS), rest, rest + key_plane,
+                  rest + 2 * key_plane},
+                 header.k_mean_power,
+                 header.k_top};
+    page.values = {summary + NKV_PAGE_TOKENS / 2,
+                   means + head_dim,
+                   {values, values + value_plane, values + 2 * value_plane, nullptr},
+                   header.v_mean_power,
+                   header.v_top};
+    return page;
+  }
+
+ private:
+  static std::uint8_t burst_count(const PageView& view, nkv_page_array array) {
+    return static_cast<std::uint8_t>(bursts(view.bytes(array).size()));
+  }
+};
+
+/// Tokens whose plane bits fill whole bursts (5.4).
+[[nodiscard]] constexpr std::size_t granule_tokens(std::size_t dim) {
+  const std::size_t row_bytes = dim / 8;
+  const std::size_t common = row_bytes & (~row_bytes + 1);  // Bursts are a power of two.
+  return NKV_BURST_BYTES / (common < NKV_BURST_BYTES ? common : NKV_BURST_BYTES);
+}
+
+/// Bursts of a plane of one granule.
+[[nodiscard]] constexpr std::size_t granule_bursts(std::size_t dim) {
+  return granule_tokens(dim) * (dim / 8) / NKV_BURST_BYTES;
+}
+
+}  // namespace nearkv

@@ -1,0 +1,388 @@
+#include "codes/page_kernels.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+
+#include "codes/code_form.hpp"
+#include "codes/variance_tables.hpp"
+
+namespace nearkv {
+namespace {
+
+constexpr std::size_t kTokens = NKV_PAGE_TOKENS;
+
+bool has(std::uint64_t tokens, std::size_t token) { return (tokens >> token & 1) != 0; }
+
+std::int16_t saturate(std::int32_t value) {
+  return static_cast<std::int16_t>(std::clamp<std::int32_t>(
+      value, std::numeric_limits<std::int16_t>::min(), std::numeric_limits<std::int16_t>::max()));
+}
+
+void unpack_factors(const std::uint8_t* packed, std::uint8_t* factors) {
+  for (std::size_t pair = 0; pair < kTokens / 2; ++pair) {
+    factors[2 * pair] = packed[pair] & 15;
+    factors[2 * pair + 1] = packed[pair] >> 4;
+  }
+}
+
+void count_factors(const std::uint8_t* factors, std::uint64_t tokens, std::int32_t* counts) {
+  std::fill_n(counts, 16, 0);
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    if (has(tokens, t)) ++counts[factors[t]];
+  }
+}
+
+void hadamard(std::int32_t* values, std::size_t size) {
+  for (std::size_t half = 1; half < size; half *= 2) {
+    for (std::size_t group = 0; group < size; group += 2 * half) {
+      for (std::size_t i = group; i < group + half; ++i) {
+        const std::int32_t a = values[i];
+        const std::int32_t b = values[i + half];
+        values[i] = a + b;
+        values[i + half] = a - b;
+      }
+    }
+  }
+}
+
+void plane_sums(const std::uint8_t* plane, std::size_t dim, const std::int16_t* tables,
+                std::size_t rows, std::int16_t* sums) {
+  const std::size_t row_bytes = dim / 8;
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::int16_t* const own = tables + row * (dim / 4) * 16;
+    for (std::size_t t = 0; t < kTokens; ++t) {
+      std::int32_t sum = 0;
+      for (std::size_t byte = 0; byte < row_bytes; ++byte) {
+        const std::uint8_t bits = plane[t * row_bytes + byte];
+        sum += own[32 * byte + (bits & 15)] + own[32 * byte + 16 + (bits >> 4)];
+      }
+      sums[row * kTokens + t] = static_cast<std::int16_t>(sum);
+    }
+  }
+}
+
+void mean_products(const std::int8_t* mean, const std::int16_t* halves, std::size_t dim,
+                   std::size_t padded, std::size_t rows, std::int64_t* products) {
+  for (std::size_t row = 0; row < rows; ++row, halves += 2 * padded) {
+    std::int32_t of_upper = 0;
+    std::int32_t of_lower = 0;
+    for (std::size_t c = 0; c < dim; ++c) {
+      of_upper += mean[c] * halves[c];
+      of_lower += mean[c] * halves[padded + c];
+    }
+    products[row] = std::int64_t{of_upper} * 4096 + of_lower;
+  }
+}
+
+ScoreSums score(const std::int16_t* sums, const std::uint8_t* factors,
+                const std::int16_t* multipliers, std::int16_t fraction, std::uint64_t visible,
+                std::int16_t* above) {
+  ScoreSums result;
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    const std::int32_t m = factors[t] == 0 ? 0 : multipliers[factors[t]];
+    const std::int32_t residual = (sums[t] * m + (1 << 11)) >> 12;
+    above[t] = static_cast<std::int16_t>(residual + fraction);
+    if (!has(visible, t)) continue;
+    result.sum += above[t];
+    result.squares += std::int64_t{above[t]} * above[t];
+  }
+  return result;
+}
+
+void look_up(const std::uint8_t* factors, const std::int16_t* table, std::int16_t first,
+             std::int16_t* numbers) {
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    numbers[t] = factors[t] == 0 ? first : table[factors[t]];
+  }
+}
+
+void look_up_some(const std::uint8_t* factors, const std::int16_t* table, std::uint64_t tokens,
+                  std::int16_t* numbers) {
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    if (has(tokens, t) && factors[t] != 0) numbers[t] = table[factors[t]];
+  }
+}
+
+void token_weights(const std::int16_t* drawn, std::int32_t top, std::uint16_t* weights) {
+  const auto& mantissas = weight_mantissas();
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    const std::int32_t below = top - (drawn[t] >> 7);
+    weights[t] = below < 0 || below > 15
+                     ? std::uint16_t{0}
+                     : static_cast<std::uint16_t>(
+                           mantissas[static_cast<std::size_t>(drawn[t] & 127)] >> below);
+  }
+}
+
+std::uint64_t coded_shares(const std::int16_t* drawn, std::int32_t top, const std::int16_t* factors,
+                           std::uint16_t* shares) {
+  token_weights(drawn, top, shares);
+  std::uint64_t some = 0;
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    const auto factor = static_cast<std::uint16_t>(factors[t]);
+    shares[t] = static_cast<std::uint16_t>((std::uint32_t{shares[t]} * factor) >> 17);
+    some |= std::uint64_t{shares[t] != 0 ? 1U : 0U} << t;
+  }
+  return some;
+}
+
+PageWeight weigh(const std::int16_t* above, const std::int16_t* half, const std::int16_t* part,
+                 const DrawnTo& drawn_to, std::int16_t* drawn) {
+  PageWeight result{std::numeric_limits<std::int16_t>::min(), 0};
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    const std::int32_t distance = saturate(above[t] + half[t] - drawn_to.mean);
+    const std::int32_t moved = drawn_to.mean + ((distance * part[t] + (1 << 14)) >> 15);
+    const std::int32_t score = std::clamp(moved, above[t] - half[t], above[t] + half[t]);
+    drawn[t] = static_cast<std::int16_t>(score);
+    if (has(drawn_to.visible, t)) result.top = std::max(result.top, score >> 7);
+  }
+  std::array<std::uint16_t, kTokens> weights;
+  token_weights(drawn, result.top, weights.data());
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    if (has(drawn_to.rest, t)) result.rest += weights[t];
+  }
+  return result;
+}
+
+void granule_logs(const std::int16_t* terms, std::size_t granule, std::int16_t* logs) {
+  for (std::size_t first = 0; first < kTokens; first += granule) {
+    std::int32_t largest = kNoLog16;
+    for (std::size_t t = first; t < first + granule; ++t) {
+      largest = std::max<std::int32_t>(largest, terms[t]);
+    }
+    std::int16_t& log = logs[first / granule];
+    log = kNoLog16;
+    if (largest == kNoLog16) continue;
+    std::uint32_t sum = 0;
+    for (std::size_t t = first; t < first + granule; ++t) {
+      const std::int32_t below = terms[t] - largest;
+      const auto mantissa =
+          static_cast<std::uint32_t>(kOctaves[static_cast<std::size_t>(below & 15)]) << 9;
+      sum += mantissa >> std::min(-(below >> 4), 31);
+    }
+    log = static_cast<std::int16_t>(largest + log2_sixteenths(sum) - 320);
+  }
+}
+
+void terms(const std::int16_t* drawn, int shift, const std::int16_t* first,
+           const std::int16_t* second, std::uint64_t tokens, std::int16_t* terms) {
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    terms[t] = has(tokens, t)
+                   ? static_cast<std::int16_t>((drawn[t] >> shift) + first[t] + second[t])
+                   : kNoLog16;
+  }
+}
+
+void refined_sums(const std::uint8_t* const* planes, int count, std::uint64_t tokens,
+                  const WeightRows& weights, std::int32_t* sums) {
+  const std::size_t row_bytes = weights.dim / 8;
+  for (std::size_t row = 0; row < weights.rows; ++row) {
+    const std::int16_t* const own = weights.weights + row * weights.padded;
+    for (std::size_t t = 0; t < kTokens; ++t) {
+      if (!has(tokens, t)) continue;
+      std::int32_t sum = 0;
+      for (int plane = 0; plane < count; ++plane) {
+        const std::uint8_t* const bits = planes[plane] + t * row_bytes;
+        sum *= 2;
+        for (std::size_t c = 0; c < weights.dim; ++c) {
+          sum += (bits[c / 8] >> (c % 8) & 1) != 0 ? own[c] : -own[c];
+        }
+      }
+      sums[row * kTokens + t] = sum;
+    }
+  }
+}
+
+void raise_keys(const std::int16_t* drawn, const std::int16_t* effects, const std::int16_t* falls,
+                std::int16_t rest, std::int16_t* worths) {
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    const std::int16_t error = saturate((drawn[t] >> 2) + effects[t] + rest);
+    worths[t] = std::max(worths[t], saturate(error + falls[t]));
+  }
+}
+
+void raise_prices(const PriceTerms& terms, std::int16_t rest, std::int16_t other_rest,
+                  std::int16_t* worths) {
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    const std::int16_t energy =
+        saturate((terms.drawn[t] >> 2) + terms.effects[t] + terms.energies[t] + rest);
+    const std::int16_t amplitude =
+        saturate((terms.drawn[t] >> 3) + terms.amplitudes[t] + other_rest);
+    worths[t] = std::max(worths[t], saturate(log_sum(energy, amplitude)));
+  }
+}
+
+std::uint64_t add_costs(const std::int16_t* worths, std::uint64_t tokens, std::int16_t row_cost,
+                        std::size_t granule, std::int32_t* costs) {
+  constexpr int kMostWorth = 4 * 16;
+  std::uint64_t reached = 0;
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    if (!has(tokens, t)) continue;
+    const int worth = std::min<int>(worths[t], kMostWorth);
+    const std::int32_t mantissa = 2 * kOctaves[static_cast<std::size_t>(worth & 15)];
+    const std::int32_t cost =
+        std::min<std::int32_t>(mantissa >> std::min(4 - (worth >> 4), 31), row_cost);
+    costs[t / granule] += cost;
+    if (cost == row_cost) reached |= std::uint64_t{1} << t;
+  }
+  return reached;
+}
+
+std::int16_t largest(const std::int16_t* scores, std::uint64_t tokens) {
+  std::int16_t largest = kNoLog16;
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    if (has(tokens, t)) largest = std::max(largest, scores[t]);
+  }
+  return largest;
+}
+
+void add_mean(const std::int8_t* mean, std::size_t dim, int power, std::int32_t weight, int shift,
+              std::int64_t* acc) {
+  for (std::size_t c = 0; c < dim; ++c) {
+    acc[c] += (std::int64_t{weight} * mean[c] * (1 << power)) >> shift;
+  }
+}
+
+void add_value(const std::int32_t* value, std::size_t dim, std::int32_t weight, int shift,
+               std::int64_t* acc) {
+  for (std::size_t c = 0; c < dim; ++c) acc[c] += (std::int64_t{weight} * value[c]) >> shift;
+}
+
+void add_signed(const std::int32_t* numbers, const std::int16_t* minus, std::size_t dim,
+                std::int32_t mantissa, int shift, std::int64_t most, std::int64_t* acc) {
+  for (std::size_t c = 0; c < dim; ++c) {
+    const std::int64_t number = (numbers[c] ^ minus[c]) - minus[c];
+    acc[c] += std::clamp((number * mantissa) >> shift, -most, most);
+  }
+}
+
+void align_bf16(const std::uint16_t* row, std::size_t dim, int exponent, std::int32_t* value) {
+  for (std::size_t c = 0; c < dim; ++c) {
+    const int own = row[c] >> 7 & 0xFF;
+    const bool is_none = own == 0 || own == 0xFF;
+    const int significand = is_none ? 0 : ((row[c] & 0x7F) | 0x80) << 16;
+    // An element above its list's exponent is a forged page's.
+    const int magnitude = significand >> std::clamp(exponent - own, 0, 31);
+    value[c] = row[c] >> 15 != 0 ? -magnitude : magnitude;
+  }
+}
+
+void coded_sums(const CodedValues& values, std::size_t rows, std::int32_t* sums) {
+  std::fill_n(sums, rows * values.padded, 0);
+  const std::size_t row_bytes = values.dim / 8;
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    if (!has(values.tokens, t)) continue;
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::int32_t share = values.shares[row * kTokens + t];
+      if (share == 0) continue;
+      std::int32_t* const own = sums + row * values.padded;
+      for (int plane = 0; plane < values.counts[t]; ++plane) {
+        const std::uint8_t* const bits = values.planes[plane] + t * row_bytes;
+        const std::int32_t part = share << (2 - plane);
+        for (std::size_t c = 0; c < values.dim; ++c) {
+          own[c] += (bits[c / 8] >> (c % 8) & 1) != 0 ? part : -part;
+        }
+      }
+    }
+  }
+}
+
+void output_products(const std::int8_t* mean, const std::int16_t* outputs, std::size_t dim,
+                     std::size_t padded, std::size_t rows, std::int64_t* products) {
+  for (std::size_t row = 0; row < rows; ++row, outputs += padded) {
+    std::int64_t sum = 0;
+    for (std::size_t c = 0; c < dim; ++c) sum += std::int64_t{mean[c]} * outputs[c];
+    products[row] = sum;
+  }
+}
+
+std::int16_t with(std::int16_t log, std::int32_t rest) {
+  return static_cast<std::int16_t>(std::clamp(log + rest, kNoLog16 + 1, 32767));
+}
+
+std::uint64_t power_of(std::int32_t energy) {
+  return static_cast<std::uint64_t>(octaves_fixed(std::clamp(energy, -1024, 320), 24));
+}
+
+GranuleTotals total(const GranuleTerms& terms, std::int16_t* keys, std::int16_t* prices) {
+  GranuleTotals totals{};
+  for (std::size_t g = 0; g < terms.key_count; ++g) {
+    const bool is_none = terms.keys[g] == kNoLog16 || is_nothing(terms.of_keys);
+    keys[g] = is_none ? kNoLog16 : with(terms.keys[g], terms.of_keys);
+    if (!is_none) totals.energy += power_of(terms.keys[g] + terms.of_keys);
+  }
+  for (std::size_t g = 0; g < terms.value_count; ++g) {
+    prices[g] = kNoLog16;
+    if (terms.values[g] == kNoLog16) continue;
+    const std::int32_t value = terms.values[g] + terms.of_values;
+    const std::int32_t share = terms.shares[g] + terms.of_shares;
+    const bool has_planes = terms.planes[g] != 0;
+    const std::int32_t price = log_sum(value, share + (has_planes ? -75 : -35));
+    prices[g] = with(0, price);
+    totals.energy += power_of(has_planes ? value : price);
+    if (has_planes) totals.coherent += power_of(share);
+  }
+  return totals;
+}
+
+}  // namespace
+
+const PageKernels& portable_page_kernels() {
+  static constexpr PageKernels kKernels{
+      .unpack_factors = unpack_factors,
+      .count_factors = count_factors,
+      .hadamard = hadamard,
+      .plane_sums = plane_sums,
+      .mean_products = mean_products,
+      .score = score,
+      .look_up = look_up,
+      .look_up_some = look_up_some,
+      .weigh = weigh,
+      .token_weights = token_weights,
+      .coded_shares = coded_shares,
+      .terms = terms,
+      .granule_logs = granule_logs,
+      .largest = largest,
+      .add_mean = add_mean,
+      .add_value = add_value,
+      .add_signed = add_signed,
+      .align_bf16 = align_bf16,
+      .coded_sums = coded_sums,
+      .output_products = output_products,
+      .refined_sums = refined_sums,
+      .raise_keys = raise_keys,
+      .raise_prices = raise_prices,
+      .add_costs = add_costs,
+      .total = total,
+  };
+  return kKernels;
+}
+
+const KernelTables& kernel_tables() {
+  static const KernelTables tables = [] {
+    KernelTables made{};
+    std::ranges::copy(weight_mantissas(), made.mantissas);
+    std::ranges::copy(kOctaves, made.wide_octaves);
+    std::ranges::copy(log_sum_excess(), made.sum_excess);
+    for (std::size_t i = 0; i < 32; ++i) {
+      made.octaves[i] = static_cast<std::int16_t>(kOctaves[i % 16]);
+      made.before_steps[i] =
+          static_cast<std::uint16_t>(i < kLogSteps.size() ? kLogSteps[i] - 1 : 65535U);
+      made.first_steps[i] = kFirstLogStep[i];
+    }
+    return made;
+  }();
+  return tables;
+}
+
+const PageKernels& page_kernels() {
+  static const PageKernels& kernels = [&]() -> const PageKernels& {
+    const PageKernels* const avx512 = avx512_page_kernels();
+    return avx512 != nullptr ? *avx512 : portable_page_kernels();
+  }();
+  return kernels;
+}
+
+}  // namespace nearkv

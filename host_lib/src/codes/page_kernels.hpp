@@ -1,0 +1,204 @@
+// The inner loops of attention and search by codes, over one page each. Section numbers refer to
+// emulator/model/ARITHMETIC.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "nkv_abi.h"
+
+namespace nearkv {
+
+inline constexpr std::int16_t kNoLog16 = -32768;  ///< The logarithm of nothing, in 16 bits.
+
+/// Scores of a page's visible tokens in a row.
+struct ScoreSums {
+  std::int32_t sum = 0;
+  std::int64_t squares = 0;
+};
+
+/// What 13.1 draws scores with.
+struct DrawnTo {
+  std::int16_t mean;      ///< mu
+  std::uint64_t visible;  ///< Tokens that take part,
+  std::uint64_t rest;     ///< and those of them that do not stand alone.
+};
+
+/// Weights of a page in a row.
+struct PageWeight {
+  std::int32_t top;    ///< n_p
+  std::uint32_t rest;  ///< Z
+};
+
+/// Values of a page of which some planes are read.
+struct CodedValues {
+  const std::uint8_t* planes[3];  ///< [PAGE_TOKENS][dim / 8] each.
+  std::size_t dim;
+  std::size_t padded;
+  std::uint64_t tokens;         ///< Of which planes were read, and that have a share.
+  const std::uint8_t* counts;   ///< Planes by token.
+  const std::uint16_t* shares;  ///< u, [rows][PAGE_TOKENS], below 2^15.
+};
+
+/// Weights w of a query's rows under a sign set.
+struct WeightRows {
+  const std::int16_t* weights;  ///< [rows][padded]
+  const std::int32_t* totals;   ///< Their sums.
+  std::size_t rows;
+  std::size_t dim;
+  std::size_t padded;
+};
+
+/// Prices of a page's tokens in a row, by token.
+struct PriceTerms {
+  const std::int16_t* drawn;
+  const std::int16_t* effects;
+  const std::int16_t* energies;
+  const std::int16_t* amplitudes;
+};
+
+/// Granules of a page in a row: kNoLog16 where there is nothing.
+struct GranuleTerms {
+  const std::int16_t* keys;  ///< K'
+  std::size_t key_count;
+  std::int32_t of_keys;        ///< c + d^2, or very small.
+  const std::int16_t* values;  ///< V'
+  const std::int16_t* shares;  ///< a'
+  const std::uint8_t* planes;  ///< Of V, by granule.
+  std::size_t value_count;
+  std::int32_t of_values;  ///< c + rho, and what a has besides.
+  std::int32_t of_shares;
+};
+
+/// Powers of K and V at 24 fraction bits, and of a of granules with planes.
+struct GranuleTotals {
+  std::uint64_t energy;
+  std::uint64_t coherent;
+};
+
+/// All functions of one kind of processor. Arrays of numbers a token have PAGE_TOKENS entries and
+/// are aligned for vectors.
+struct PageKernels {
+  /// Four bits a token to a byte a token.
+  void (*unpack_factors)(const std::uint8_t* packed, std::uint8_t* factors);
+
+  /// counts[0..16) of tokens by factor.
+  void (*count_factors)(const std::uint8_t* factors, std::uint64_t tokens, std::int32_t* counts);
+
+  /// Hadamard transform of a power of two, 16 or more, of numbers whose sums fit 32 bits.
+  void (*hadamard)(std::int32_t* values, std::size_t size);
+
+  /// Sums over one plane, [PAGE_TOKENS][dim / 8], of all rows: sums[rows][PAGE_TOKENS]. `tables`
+  /// as in CodeQuery::SetRows.
+  void (*plane_sums)(const std::uint8_t* plane, std::size_t dim, const std::int16_t* tables,
+                     std::size_t rows, std::int16_t* sums);
+
+  /// Sums of products of a mean with rows of numbers upper * 2^12 + lower: upper ones, then lower
+  /// ones, of each row `padded` numbers, zero behind `dim`.
+  void (*mean_products)(const std::int8_t* mean, const std::int16_t* halves, std::size_t dim,
+                        std::size_t padded, std::size_t rows, std::int64_t* products);
+
+  /// R (12.3) = round(sums * m[factor] / 2^12) + fraction, where that fits 16 bits. `multipliers`
+  /// by factor, that of 0 as if it were 0.
+  ScoreSums (*score)(const std::int16_t* sums, const std::uint8_t* factors,
+                     const std::int16_t* multipliers, std::int16_t fraction, std::uint64_t visible,
+                     std::int16_t* above);
+
+  /// numbers[t] = table[factors[t]]; `first` in place of table[0].
+  void (*look_up)(const std::uint8_t* factors, const std::int16_t* table, std::int16_t first,
+                  std::int16_t* numbers);
+
+  /// The same for some tokens, those of factor 0 apart; others stay.
+  void (*look_up_some)(const std::uint8_t* factors, const std::int16_t* table, std::uint64_t tokens,
+                       std::int16_t* numbers);
+
+  /// P (13.1) of scores R, with H and W of each token, and the page's weights (13.2).
+  PageWeight (*weigh)(const std::int16_t* above, const std::int16_t* half, const std::int16_t* part,
+                      const DrawnTo& drawn_to, std::int16_t* drawn);
+
+  /// p (13.2) of scores P against a page's n_p.
+  void (*token_weights)(const std::int16_t* drawn, std::int32_t top, std::uint16_t* weights);
+
+  /// u (13.2) of scores P against a page's n_p and of F, by token. Gives the tokens that have any.
+  std::uint64_t (*coded_shares)(const std::int16_t* drawn, std::int32_t top,
+                                const std::int16_t* factors, std::uint16_t* shares);
+
+  /// terms[t] = (drawn[t] >> shift) + first[t] + second[t] of some tokens, kNoLog16 of the others.
+  void (*terms)(const std::int16_t* drawn, int shift, const std::int16_t* first,
+                const std::int16_t* second, std::uint64_t tokens, std::int16_t* terms);
+
+  /// logs[g] = lg of the sum of 2^terms (13.4) over each granule of so many tokens; kNoLog16 of
+  /// terms that are all kNoLog16.
+  void (*granule_logs)(const std::int16_t* terms, std::size_t granule, std::int16_t* logs);
+
+  /// The largest of scores of some tokens, of which there are any.
+  std::int16_t (*largest)(const std::int16_t* scores, std::uint64_t tokens);
+
+  /// acc[c] += floor(weight * mean[c] * 2^(power - shift)), power 0 to 16, shift 0 to 42.
+  void (*add_mean)(const std::int8_t* mean, std::size_t dim, int power, std::int32_t weight,
+                   int shift, std::int64_t* acc);
+
+  /// acc[c] += floor(weight * value[c] / 2^shift), shift 0 to 42.
+  void (*add_value)(const std::int32_t* value, std::size_t dim, std::int32_t weight, int shift,
+                    std::int64_t* acc);
+
+  /// acc[c] += floor(numbers[c] * mantissa / 2^shift), at most `most` of either sign; a number
+  /// changes its own sign where minus[c] is -1, not 0. shift 0 to 63.
+  void (*add_signed)(const std::int32_t* numbers, const std::int16_t* minus, std::size_t dim,
+                     std::int32_t mantissa, int shift, std::int64_t most, std::int64_t* acc);
+
+  /// value[c] of a row of bf16 (1.3): 24 bits and a sign, of a list with that largest exponent.
+  void (*align_bf16)(const std::uint16_t* row, std::size_t dim, int exponent, std::int32_t* value);
+
+  /// Y (13.2) of rows, [rows][padded]: sums over tokens of shares[row][t] times what the first
+  /// planes of t say. `padded` is `dim` in whole vectors of 64.
+  void (*coded_sums)(const CodedValues& values, std::size_t rows, std::int32_t* sums);
+
+  /// Sums of products of a mean with rows of outputs, `padded` numbers each, zero behind `dim`.
+  void (*output_products)(const std::int8_t* mean, const std::int16_t* outputs, std::size_t dim,
+                          std::size_t padded, std::size_t rows, std::int64_t* products);
+
+  /// x of tokens by so many planes (12.3): sums[rows][PAGE_TOKENS] of `tokens`. `weights` are rows
+  /// of `padded` numbers, zero behind `dim`.
+  void (*refined_sums)(const std::uint8_t* const* planes, int count, std::uint64_t tokens,
+                       const WeightRows& weights, std::int32_t* sums);
+
+  /// worths[t] = the larger of itself and (drawn[t] >> 2) + effects[t] + rest + falls[t], in 16
+  /// bits.
+  void (*raise_keys)(const std::int16_t* drawn, const std::int16_t* effects,
+                     const std::int16_t* falls, std::int16_t rest, std::int16_t* worths);
+
+  /// The same of prices: (drawn >> 2) + effects + energies + rest, and with it as a sum of powers
+  /// (drawn >> 3) + amplitudes + other_rest.
+  void (*raise_prices)(const PriceTerms& terms, std::int16_t rest, std::int16_t other_rest,
+                       std::int16_t* worths);
+
+  /// costs[g] += U' of `tokens` (13.6), each at most row_cost; gives those that reach it.
+  std::uint64_t (*add_costs)(const std::int16_t* worths, std::uint64_t tokens,
+                             std::int16_t row_cost, std::size_t granule, std::int32_t* costs);
+
+  /// What granules' logarithms say of errors (13.4), all `count` of a page in a row.
+  GranuleTotals (*total)(const GranuleTerms& terms, std::int16_t* keys, std::int16_t* prices);
+};
+
+/// Tables of the kernels, laid out for vectors.
+struct KernelTables {
+  alignas(64) std::uint16_t mantissas[128];    ///< E
+  alignas(64) std::int16_t octaves[32];        ///< G, twice.
+  alignas(64) std::int16_t first_steps[32];    ///< Steps surely reached, by the upper 6 bits of 16.
+  alignas(64) std::int64_t wide_octaves[16];   ///< G
+  alignas(64) std::int8_t sum_excess[128];     ///< A, 0 from 96 on.
+  alignas(64) std::uint16_t before_steps[32];  ///< The last of 16 bits before a step.
+};
+[[nodiscard]] const KernelTables& kernel_tables();
+
+/// Those that suit this processor.
+[[nodiscard]] const PageKernels& page_kernels();
+
+/// Those for AVX-512 with VBMI2 and VNNI; null where the processor lacks them.
+[[nodiscard]] const PageKernels* avx512_page_kernels();
+
+/// Those that suit any.
+[[nodiscard]] const PageKernels& portable_page_kernels();
+
+}  // namespace nearkv

@@ -1,0 +1,147 @@
+#include "codes/row_errors.hpp"
+
+#include <algorithm>
+
+#include "codes/code_form.hpp"
+#include "codes/code_kernels.hpp"
+
+namespace nearkv {
+namespace {
+
+constexpr int kGoalBits = 24;
+constexpr int kCoherentParts = 640;
+constexpr std::int64_t kMostBase = std::int64_t{1} << 20;
+constexpr std::size_t kPagesAtATime = 16;
+
+}  // namespace
+
+ErrorHistogram::Left ErrorHistogram::left(int cut) const {
+  Left left;
+  Int128 below = 0;  // Of the bins below the cut,
+  Int128 above = 0;  // and granules of the others.
+  for (const std::uint32_t count : counts_) above += count;
+  int bin = kLeastBin;
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    const int threshold = kLeastThreshold + static_cast<int>(i);
+    for (; bin < std::min(threshold + cut, kMostBin + 1); ++bin) {
+      const std::uint32_t count = counts_[static_cast<std::size_t>(bin - kLeastBin)];
+      below += Int128{count} * octaves_fixed(4 * bin + 2, kGoalBits);
+      above -= count;
+    }
+    left[i] = below + above * octaves_fixed(4 * threshold - 32, kGoalBits);
+  }
+  return left;
+}
+
+void RowErrors::reset(const CodeState& state) {
+  kernels_ = &page_kernels();
+  rows_ = state.rows();
+  key_count_ = state.key_granules().count;
+  value_count_ = state.value_granules().count;
+  logs_.reset(state);
+  energies_.reserve(state.pages().size() * rows_ * (key_count_ + value_count_));
+  scales_.resize(state.pages().size());
+  goals_.resize(rows_);
+  distances_.resize(state.pages().size() * rows_);
+  totals_.assign(rows_, 0);
+  left_.clear();
+}
+
+void RowErrors::measure_page(const CodeState& state, std::size_t page, std::span<Part> parts) {
+  const CodedPage& coded = state.pages()[page];
+  if (coded.coded() == 0) return;
+  const ValueScale& scale = scales_[page];
+  std::array<std::int64_t, NKV_MAX_GROUP> products;
+  kernels_->output_products(coded.values.mean, outputs_.data(), goals_[0].output.size(), padded_,
+                            rows_, products.data());
+  for (std::size_t row = 0; row < rows_; ++row) {
+    const int distance = mean_distance(coded, scale, products[row], goals_[row]);
+    distances_[page * rows_ + row] = distance;
+    const int energy = this->energy(state.row_page(page, row), row);
+    const std::int16_t* const values = logs_.values(page, row);
+    const GranuleTerms terms{.keys = logs_.keys(page, row),
+                             .key_count = key_count_,
+                             .of_keys = energy + distance,
+                             .values = values,
+                             .shares = values + value_count_,
+                             .planes = state.value_planes(page),
+                             .value_count = value_count_,
+                             .of_values = energy + scale.residual,
+                             .of_shares = (energy >> 1) + (scale.residual >> 1)};
+    std::int16_t* const own = energies(page, row);
+    const GranuleTotals totals = kernels_->total(terms, own, own + key_count_);
+    parts[row].total += totals.energy;
+    parts[row].coherent += totals.coherent;
+  }
+}
+
+void RowErrors::measure(const CodeState& state, const CodeSums& sums, int value_exponent,
+                        const ErrorDemand& demand, Workers* workers) {
+  for (std::size_t row = 0; row < rows_; ++row) {
+    set_goal(sums, row, value_exponent, demand, &goals_[row]);
+  }
+  padded_ = padded_channels(sums.dim);
+  outputs_.reserve(rows_ * padded_);
+  std::fill_n(outputs_.data(), rows_ * padded_, std::int16_t{0});
+  for (std::size_t row = 0; row < rows_; ++row) {
+    std::ranges::copy(goals_[row].output, outputs_.data() + row * padded_);
+  }
+  parts_.assign(workers->size() * rows_, {});
+  workers->for_each(state.pages().size(), kPagesAtATime,
+                    [&](unsigned member, std::size_t begin, std::size_t end) {
+                      const auto parts = std::span(parts_).subspan(member * rows_, rows_);
+                      for (std::size_t page = begin; page < end; ++page) {
+                        measure_page(state, page, parts);
+                      }
+                    });
+  left_.clear();
+  for (std::size_t row = 0; row < rows_; ++row) {
+    Part sum;
+    for (std::size_t member = 0; member < workers->size(); ++member) {
+      sum.total += parts_[member * rows_ + row].total;
+      sum.coherent += parts_[member * rows_ + row].coherent;
+    }
+    sum.coherent = std::min<Int128>(sum.coherent, kMostError);
+    sum.total += (sum.coherent * sum.coherent >> kGoalBits) / kCoherentParts;
+    totals_[row] = static_cast<std::int64_t>(std::min<Int128>(sum.total, kMostError));
+    if (totals_[row] > kErrorGoal) left_.push_back(static_cast<std::uint32_t>(row));
+  }
+}
+
+int RowErrors::energy(const RowPage& page, std::size_t row) const {
+  const std::int64_t base = 32 * std::int64_t{page.octave} - goals_[row].goal;
+  return static_cast<int>(std::clamp(base, -kMostBase, kMostBase));
+}
+
+void RowErrors::find_largest(std::size_t page, std::int16_t* keys, std::int16_t* prices) const {
+  std::fill_n(keys, key_count_, kNoLog16);
+  std::fill_n(prices, value_count_, kNoLog16);
+  for (const std::uint32_t row : left_) {
+    const std::int16_t* const own = energies(page, row);
+    for (std::size_t g = 0; g < key_count_; ++g) keys[g] = std::max(keys[g], own[g]);
+    for (std::size_t g = 0; g < value_count_; ++g) {
+      prices[g] = std::max(prices[g], own[key_count_ + g]);
+    }
+  }
+}
+
+void RowErrors::count(const CodeState& state, ErrorHistogram* keys, ErrorHistogram* values) const {
+  keys->clear();
+  values->clear();
+  const int key_cost = log2_sixteenths(state.key_granules().bursts);
+  const int value_cost = log2_sixteenths(state.value_granules().bursts);
+  std::array<std::int16_t, NKV_PAGE_TOKENS> of_keys;
+  std::array<std::int16_t, NKV_PAGE_TOKENS> of_values;
+  for (std::size_t page = 0; page < state.pages().size(); ++page) {
+    if (state.pages()[page].coded() == 0) continue;
+    find_largest(page, of_keys.data(), of_values.data());
+    for (std::size_t g = 0; g < key_count_; ++g) {
+      if (of_keys[g] != kNoLog16) keys->count(of_keys[g] - key_cost);
+    }
+    for (std::size_t g = 0; g < value_count_; ++g) {
+      if (of_values[g] != kNoLog16) values->count(of_values[g] - value_cost);
+    }
+  }
+}
+
+}  // namespace nearkv

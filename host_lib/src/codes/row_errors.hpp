@@ -1,0 +1,99 @@
+// Errors of all rows against their goals, round by round (sections 13.3 to 13.5 of ARITHMETIC.md).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "codes/code_errors.hpp"
+#include "codes/code_state.hpp"
+#include "device/workers.hpp"
+
+namespace nearkv {
+
+/// Granules by the error that they hold for each burst of a plane.
+class ErrorHistogram {
+ public:
+  void clear() { counts_.fill(0); }
+  void count(int error) {
+    ++counts_[static_cast<std::size_t>(std::clamp(error >> 2, kLeastBin, kMostBin) - kLeastBin)];
+  }
+  void add(const ErrorHistogram& other) {
+    for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+  }
+
+  /// What is left of the errors at each threshold, from kLeastThreshold to kMostBin, if granules
+  /// from `cut` bins above it are read: for each burst of a plane of one, 24 fraction bits.
+  using Left = std::array<Int128, 183>;
+  [[nodiscard]] Left left(int cut) const;
+
+  static constexpr int kLeastThreshold = -102;
+  static constexpr int kLeastBin = -96;
+  static constexpr int kMostBin = 80;
+
+ private:
+  std::array<std::uint32_t, kMostBin - kLeastBin + 1> counts_{};
+};
+
+/// What each row's error is, and where.
+class RowErrors {
+ public:
+  void reset(const CodeState& state);
+
+  [[nodiscard]] GranuleLogs& logs() { return logs_; }
+  [[nodiscard]] const GranuleLogs& logs() const { return logs_; }
+  [[nodiscard]] ValueScale& scale(std::size_t page) { return scales_[page]; }
+  [[nodiscard]] const ValueScale& scale(std::size_t page) const { return scales_[page]; }
+
+  /// Measures all rows anew.
+  void measure(const CodeState& state, const CodeSums& sums, int value_exponent,
+               const ErrorDemand& demand, Workers* workers);
+
+  [[nodiscard]] std::int64_t total(std::size_t row) const { return totals_[row]; }
+  /// Rows beyond their goal.
+  [[nodiscard]] std::span<const std::uint32_t> left() const { return left_; }
+
+  /// K, and the price of V, of a page's granules: the largest of the rows that are left, kNoLog16
+  /// of nothing, in 16 bits.
+  void find_largest(std::size_t page, std::int16_t* keys, std::int16_t* prices) const;
+
+  /// Counts all granules of those rows.
+  void count(const CodeState& state, ErrorHistogram* keys, ErrorHistogram* values) const;
+
+  /// d^2.
+  [[nodiscard]] int distance(std::size_t page, std::size_t row) const {
+    return distances_[page * rows_ + row];
+  }
+  /// c: a page's part of its tokens' energies.
+  [[nodiscard]] int energy(const RowPage& page, std::size_t row) const;
+
+ private:
+  struct Part {
+    Int128 total = 0;
+    Int128 coherent = 0;
+  };
+
+  void measure_page(const CodeState& state, std::size_t page, std::span<Part> parts);
+  [[nodiscard]] std::int16_t* energies(std::size_t page, std::size_t row) const {
+    return energies_.data() + (page * rows_ + row) * (key_count_ + value_count_);
+  }
+
+  std::size_t rows_ = 0;
+  const PageKernels* kernels_ = nullptr;
+  std::size_t key_count_ = 0;
+  std::size_t value_count_ = 0;
+  std::size_t padded_ = 0;  // Channels of an output.
+  GranuleLogs logs_;
+  AlignedNumbers<std::int16_t> energies_;  // K and prices, [pages][rows].
+  AlignedNumbers<std::int16_t> outputs_;   // o, [rows][padded].
+  std::vector<ValueScale> scales_;
+  std::vector<RowGoal> goals_;
+  std::vector<std::int32_t> distances_;  // [pages][rows]
+  std::vector<std::int64_t> totals_;
+  std::vector<std::uint32_t> left_;
+  std::vector<Part> parts_;  // [workers][rows]
+};
+
+}  // namespace nearkv

@@ -1,0 +1,304 @@
+// The inner loops by codes: those of this processor against those of any, on random pages.
+#include "codes/page_kernels.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <new>
+#include <vector>
+
+#include "codes/code_kernels.hpp"
+#include "codes/coded_page.hpp"
+#include "support/seed.hpp"
+
+namespace nearkv::test {
+namespace {
+
+constexpr std::size_t kTokens = NKV_PAGE_TOKENS;
+constexpr std::array<std::size_t, 10> kDims = {16, 48, 64, 80, 96, 128, 192, 256, 512, 576};
+
+/// Allocates for vectors.
+template <typename T>
+struct VectorAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t kAlignment{64};
+
+  VectorAllocator() = default;
+  template <typename Other>
+  explicit VectorAllocator(const VectorAllocator<Other>& /*other*/) {}
+  T* allocate(std::size_t count) {
+    return static_cast<T*>(::operator new(count * sizeof(T), kAlignment));
+  }
+  void deallocate(T* numbers, std::size_t /*count*/) { ::operator delete(numbers, kAlignment); }
+  friend bool operator==(const VectorAllocator&, const VectorAllocator&) { return true; }
+};
+
+template <typename T>
+using Numbers = std::vector<T, VectorAllocator<T>>;
+
+template <typename T>
+Numbers<T> random_numbers(std::size_t count, int least, int most, Random& random) {
+  Numbers<T> numbers(count);
+  for (T& number : numbers) {
+    number = static_cast<T>(least +
+                            static_cast<int>(random() % static_cast<unsigned>(most - least + 1)));
+  }
+  return numbers;
+}
+
+/// Both ways of each function, on a page's random numbers.
+class PageKernelsTest : public testing::TestWithParam<std::size_t> {
+ protected:
+  void SetUp() override {
+    if (avx512_page_kernels() == nullptr) GTEST_SKIP() << "no kernels of its own";
+  }
+
+  template <typename T, typename Call>
+  void expect_same(std::size_t count, const Call& call) {
+    Numbers<T> own(count, T{1});
+    Numbers<T> expected = own;
+    call(page_kernels(), own.data());
+    call(portable_page_kernels(), expected.data());
+    EXPECT_TRUE(own == expected);
+  }
+
+  [[nodiscard]] std::size_t dim() const { return GetParam(); }
+  std::uint64_t tokens() { return random_() & (random_() | random_()); }
+  std::int16_t number(int most) {
+    return static_cast<std::int16_t>(
+        static_cast<int>(random_() % static_cast<unsigned>(2 * most + 1)) - most);
+  }
+
+  Random random_ = case_random(31);
+};
+
+TEST_P(PageKernelsTest, SumsOverPlanes) {
+  for (std::size_t rows = 1; rows <= 9; ++rows) {
+    const auto plane = random_numbers<std::uint8_t>(kTokens * dim() / 8, 0, 255, random_);
+    const int most = static_cast<int>((1U << 14) / (dim() / 4));
+    const auto tables = random_numbers<std::int16_t>(rows * dim() / 4 * 16, -most, most, random_);
+    expect_same<std::int16_t>(rows * kTokens, [&](const PageKernels& kernels, std::int16_t* sums) {
+      kernels.plane_sums(plane.data(), dim(), tables.data(), rows, sums);
+    });
+    std::array<Numbers<std::uint8_t>, 4> planes;
+    std::array<const std::uint8_t*, 4> starts{};
+    for (std::size_t i = 0; i < 4; ++i) {
+      planes[i] = random_numbers<std::uint8_t>(kTokens * dim() / 8, 0, 255, random_);
+      starts[i] = planes[i].data();
+    }
+    const std::size_t padded = padded_channels(dim());
+    Numbers<std::int16_t> weights(rows * padded);
+    std::vector<std::int32_t> totals(rows);
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (std::size_t c = 0; c < dim(); ++c) {
+        weights[row * padded + c] = number(static_cast<int>((1U << 14) / dim()));
+        totals[row] += weights[row * padded + c];
+      }
+    }
+    for (int count = 1; count <= 4; ++count) {
+      const std::uint64_t some = tokens();
+      expect_same<std::int32_t>(
+          rows * kTokens, [&](const PageKernels& kernels, std::int32_t* sums) {
+            kernels.refined_sums(starts.data(), count, some,
+                                 {weights.data(), totals.data(), rows, dim(), padded}, sums);
+          });
+    }
+  }
+}
+
+TEST_P(PageKernelsTest, ProductsOfMeans) {
+  constexpr std::size_t kRows = 5;
+  const std::size_t padded = padded_channels(dim());
+  const auto mean = random_numbers<std::int8_t>(dim() + 64, -128, 127, random_);
+  Numbers<std::int16_t> halves(2 * kRows * padded);
+  Numbers<std::int16_t> outputs(kRows * padded);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    for (std::size_t c = 0; c < dim(); ++c) {
+      halves[2 * row * padded + c] = number(2048);
+      halves[(2 * row + 1) * padded + c] = static_cast<std::int16_t>(random_() % 4096);
+      outputs[row * padded + c] = number(32767);
+    }
+  }
+  expect_same<std::int64_t>(kRows, [&](const PageKernels& kernels, std::int64_t* products) {
+    kernels.mean_products(mean.data(), halves.data(), dim(), padded, kRows, products);
+  });
+  expect_same<std::int64_t>(kRows, [&](const PageKernels& kernels, std::int64_t* products) {
+    kernels.output_products(mean.data(), outputs.data(), dim(), padded, kRows, products);
+  });
+}
+
+TEST_P(PageKernelsTest, SumsOfValues) {
+  const auto mean = random_numbers<std::int8_t>(dim() + 64, -128, 127, random_);
+  const auto value = random_numbers<std::int32_t>(dim(), -(1 << 24) + 1, (1 << 24) - 1, random_);
+  const auto row = random_numbers<std::uint16_t>(dim(), 0, 65535, random_);
+  for (int round = 0; round < 60; ++round) {
+    const auto weight = static_cast<std::int32_t>((1U << 17) + random_() % (1U << 17));
+    const int shift = static_cast<int>(random_() % 43);
+    const int power = static_cast<int>(random_() % 17);
+    expect_same<std::int64_t>(dim(), [&](const PageKernels& kernels, std::int64_t* acc) {
+      kernels.add_mean(mean.data(), dim(), power, weight, shift, acc);
+      kernels.add_value(value.data(), dim(), weight, shift, acc);
+    });
+    expect_same<std::int32_t>(dim(), [&](const PageKernels& kernels, std::int32_t* aligned) {
+      kernels.align_bf16(row.data(), dim(), 100 + 3 * round, aligned);
+    });
+    const auto signs = random_numbers<std::int16_t>(dim(), -1, 0, random_);
+    expect_same<std::int64_t>(dim(), [&](const PageKernels& kernels, std::int64_t* acc) {
+      kernels.add_signed(value.data(), signs.data(), dim(), 3922, shift, 1 << 20, acc);
+    });
+  }
+}
+
+TEST_P(PageKernelsTest, SumsOfCodedValues) {
+  constexpr std::size_t kRows = 4;
+  std::array<Numbers<std::uint8_t>, 3> planes;
+  for (auto& plane : planes) {
+    plane = random_numbers<std::uint8_t>(kTokens * dim() / 8, 0, 255, random_);
+  }
+  const std::size_t padded = (dim() + 63) / 64 * 64;
+  for (int round = 0; round < 20; ++round) {
+    const auto counts = random_numbers<std::uint8_t>(kTokens, 2, 3, random_);
+    const auto shares = random_numbers<std::uint16_t>(kRows * kTokens, 0, 17884, random_);
+    const CodedValues values{{planes[0].data(), planes[1].data(), planes[2].data()},
+                             dim(),
+                             padded,
+                             tokens(),
+                             counts.data(),
+                             shares.data()};
+    Numbers<std::int32_t> own(kRows * padded);
+    Numbers<std::int32_t> expected(kRows * padded);
+    page_kernels().coded_sums(values, kRows, own.data());
+    portable_page_kernels().coded_sums(values, kRows, expected.data());
+    for (std::size_t at = 0; at < kRows; ++at) {
+      const auto first = static_cast<std::ptrdiff_t>(at * padded);
+      EXPECT_TRUE(std::equal(own.begin() + first,
+                             own.begin() + first + static_cast<std::ptrdiff_t>(dim()),
+                             expected.begin() + first));
+    }
+  }
+}
+
+TEST_P(PageKernelsTest, ScoresAndWeights) {
+  for (int round = 0; round < 100; ++round) {
+    const auto packed = random_numbers<std::uint8_t>(kTokens / 2, 0, 255, random_);
+    Numbers<std::uint8_t> factors(kTokens);
+    page_kernels().unpack_factors(packed.data(), factors.data());
+    expect_same<std::uint8_t>(kTokens, [&](const PageKernels& kernels, std::uint8_t* unpacked) {
+      kernels.unpack_factors(packed.data(), unpacked);
+    });
+    const std::uint64_t some = tokens();
+    expect_same<std::int32_t>(16, [&](const PageKernels& kernels, std::int32_t* counts) {
+      kernels.count_factors(factors.data(), some, counts);
+    });
+    const auto sums = random_numbers<std::int16_t>(kTokens, -16384, 16384, random_);
+    const auto multipliers = random_numbers<std::int16_t>(16, 0, 4000, random_);
+    std::array<ScoreSums, 2> totals;
+    std::size_t which = 0;
+    expect_same<std::int16_t>(kTokens, [&](const PageKernels& kernels, std::int16_t* above) {
+      totals[which++] =
+          kernels.score(sums.data(), factors.data(), multipliers.data(), 77, some, above);
+    });
+    EXPECT_EQ(totals[0].sum, totals[1].sum);
+    EXPECT_EQ(totals[0].squares, totals[1].squares);
+    expect_same<std::int16_t>(kTokens, [&](const PageKernels& kernels, std::int16_t* numbers) {
+      kernels.look_up(factors.data(), multipliers.data(), -5, numbers);
+      kernels.look_up_some(factors.data(), sums.data(), some, numbers);
+    });
+
+    const int range = round % 3 == 0 ? 32767 : 4000;
+    const auto above = random_numbers<std::int16_t>(kTokens, -range, range, random_);
+    const auto half = random_numbers<std::int16_t>(kTokens, 0, round % 2 == 0 ? 5909 : 0, random_);
+    const auto part = random_numbers<std::int16_t>(kTokens, 0, 32767, random_);
+    const std::int16_t mean = number(16000);
+    const std::uint64_t rest = tokens();
+    std::array<PageWeight, 2> weights{};
+    which = 0;
+    if (half[0] == 0 || range < 32767) {
+      expect_same<std::int16_t>(kTokens, [&](const PageKernels& kernels, std::int16_t* drawn) {
+        weights[which++] = kernels.weigh(above.data(), half.data(), part.data(),
+                                         {mean, some | 1, some & rest}, drawn);
+      });
+      EXPECT_EQ(weights[0].top, weights[1].top);
+      EXPECT_EQ(weights[0].rest, weights[1].rest);
+    }
+    expect_same<std::uint16_t>(kTokens, [&](const PageKernels& kernels, std::uint16_t* own) {
+      kernels.token_weights(above.data(), range >> 8, own);
+    });
+    const auto of_values = random_numbers<std::int16_t>(kTokens, -29568, 32767, random_);
+    std::array<std::uint64_t, 2> shared{};
+    which = 0;
+    expect_same<std::uint16_t>(kTokens, [&](const PageKernels& kernels, std::uint16_t* shares) {
+      shared[which++] = kernels.coded_shares(above.data(), range >> 8, of_values.data(), shares);
+    });
+    EXPECT_EQ(shared[0], shared[1]);
+    EXPECT_EQ(page_kernels().largest(above.data(), some | 1),
+              portable_page_kernels().largest(above.data(), some | 1));
+  }
+}
+
+TEST_P(PageKernelsTest, ErrorsOfGranules) {
+  const std::size_t granule = granule_tokens(dim());
+  for (int round = 0; round < 100; ++round) {
+    const int range = round % 4 == 0 ? 12000 : 400;
+    auto terms = random_numbers<std::int16_t>(kTokens, -range, range, random_);
+    for (std::size_t t = 0; t < kTokens; ++t) {
+      if (random_() % 3 == 0) terms[t] = kNoLog16;
+    }
+    std::fill_n(terms.begin(), round % 2 == 0 ? granule : 0, kNoLog16);
+    expect_same<std::int16_t>(kTokens, [&](const PageKernels& kernels, std::int16_t* logs) {
+      kernels.granule_logs(terms.data(), granule, logs);
+    });
+    const auto drawn = random_numbers<std::int16_t>(kTokens, -32767, 32767, random_);
+    const auto first = random_numbers<std::int16_t>(kTokens, -160, 2954, random_);
+    const auto second = random_numbers<std::int16_t>(kTokens, -200, 0, random_);
+    const std::uint64_t some = tokens();
+    expect_same<std::int16_t>(kTokens, [&](const PageKernels& kernels, std::int16_t* own) {
+      kernels.terms(drawn.data(), 2 + round % 2, first.data(), second.data(), some, own);
+    });
+    const std::int16_t rest = number(20000);
+    expect_same<std::int16_t>(kTokens, [&](const PageKernels& kernels, std::int16_t* worths) {
+      kernels.raise_keys(drawn.data(), first.data(), second.data(), rest, worths);
+      kernels.raise_prices({drawn.data(), first.data(), second.data(), second.data()}, rest, 15,
+                           worths);
+    });
+    const auto worths = random_numbers<std::int16_t>(kTokens, -200, 80, random_);
+    std::array<std::uint64_t, 2> reached{};
+    std::size_t which = 0;
+    expect_same<std::int32_t>(kTokens, [&](const PageKernels& kernels, std::int32_t* costs) {
+      reached[which++] = kernels.add_costs(
+          worths.data(), some, static_cast<std::int16_t>(4096 / granule), granule, costs);
+    });
+    EXPECT_EQ(reached[0], reached[1]);
+
+    const auto planes = random_numbers<std::uint8_t>(kTokens, 0, 3, random_);
+    const auto shares = random_numbers<std::int16_t>(kTokens, -range, range, random_);
+    const std::size_t count = kTokens / granule;
+    const GranuleTerms of_page{
+        terms.data(), count,         round % 7 == 0 ? -(1 << 28) : number(900),
+        terms.data(), shares.data(), planes.data(),
+        count,        number(900),   number(500)};
+    std::array<GranuleTotals, 2> totals{};
+    which = 0;
+    expect_same<std::int16_t>(2 * kTokens, [&](const PageKernels& kernels, std::int16_t* logs) {
+      totals[which++] = kernels.total(of_page, logs, logs + kTokens);
+    });
+    EXPECT_EQ(totals[0].energy, totals[1].energy);
+    EXPECT_EQ(totals[0].coherent, totals[1].coherent);
+  }
+}
+
+TEST_P(PageKernelsTest, Transforms) {
+  const std::size_t size = std::bit_floor(dim());
+  const auto numbers = random_numbers<std::int32_t>(size, -(1 << 20), 1 << 20, random_);
+  expect_same<std::int32_t>(size, [&](const PageKernels& kernels, std::int32_t* own) {
+    std::ranges::copy(numbers, own);
+    kernels.hadamard(own, size);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Dims, PageKernelsTest, testing::ValuesIn(kDims));
+
+}  // namespace
+}  // namespace nearkv::test
