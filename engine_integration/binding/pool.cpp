@@ -32,6 +32,8 @@ using Sequences = std::variant<std::uint64_t, std::vector<std::uint64_t>>;
 using Floats = nb::ndarray<nb::numpy, float>;
 using Ids = nb::ndarray<nb::numpy, std::uint32_t>;
 using Bounds = nb::ndarray<float, nb::c_contig, nb::device::cpu>;
+using Gains = nb::ndarray<nb::numpy, std::int8_t>;
+using GivenGains = nb::ndarray<const std::int8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using RowWeights = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 /// Runs a call of the pool without the GIL and raises its error.
@@ -55,7 +57,7 @@ std::unique_ptr<Pool> start_pool(std::shared_ptr<Device> device, std::uint16_t l
                                  std::optional<std::uint8_t> k_form,
                                  std::optional<std::uint8_t> v_form, std::uint32_t max_sequences,
                                  std::uint64_t staging_bytes, std::uint64_t memory_bytes,
-                                 double timeout_s) {
+                                 double timeout_s, bool codes) {
   const std::uint8_t form = dtype == NKV_DTYPE_BF16 ? NKV_ROW_FORM_DELTA4 : NKV_ROW_FORM_RAW;
   Pool::Options options;
   options.shape = {layers,
@@ -68,6 +70,7 @@ std::unique_ptr<Pool> start_pool(std::shared_ptr<Device> device, std::uint16_t l
   options.max_sequences = max_sequences;
   options.staging_bytes = staging_bytes;
   options.memory_bytes = memory_bytes;
+  options.codes = codes;
   options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout_s * 1e3));
   std::unique_ptr<Pool> pool;
   std::string reason;
@@ -94,23 +97,35 @@ void append_rows(Pool& pool, std::uint64_t sequence, std::uint16_t layer, const 
   run(pool, [&] { return pool.append(sequence, layer, key_rows, value_rows, tokens); });
 }
 
+void set_gains(Pool& pool, std::uint16_t layer, std::uint16_t kv_head, const GivenGains& gains) {
+  run(pool, [&] { return pool.set_gains(layer, kv_head, {gains.data(), gains.size()}); });
+}
+
+std::optional<Gains> gains_of(Pool& pool, std::uint16_t layer, std::uint16_t kv_head) {
+  std::vector<std::int8_t> found;
+  Status status = Status::kOk;
+  {
+    const nb::gil_scoped_release release;
+    status = pool.gains(layer, kv_head, &found);
+  }
+  if (status == Status::kNotFound) return std::nullopt;
+  check(status, pool.last_error());
+  Numpy<std::int8_t> gains({found.size()});
+  std::ranges::copy(found, gains.span().begin());
+  return gains.release();
+}
+
 std::uint32_t tokens_of(Pool& pool, std::uint64_t sequence, std::uint16_t layer) {
   std::uint32_t tokens = 0;
   run(pool, [&] { return pool.tokens(sequence, layer, &tokens); });
   return tokens;
 }
 
-/// Query rows that one command may carry.
-std::size_t rows_of_command(const AttendOptions& options, std::uint32_t tokens) {
-  if (options.mode == NKV_ATTEND_MODE_DENSE) return NKV_MAX_GROUP;
-  return std::clamp<std::size_t>(NKV_MAX_MIDPOINTS / std::max(tokens, 1U), 1, NKV_MAX_GROUP);
-}
-
 std::tuple<Floats, Floats> attend(Pool& pool, const Sequences& which, std::uint16_t layer,
                                   const Array& queries, float scale, std::uint8_t mode,
                                   std::uint32_t tokens, std::uint32_t window, std::uint8_t sinks,
                                   float soft_cap, std::uint16_t top_k, float error,
-                                  std::uint32_t seed, std::uint8_t byte_cap, std::uint8_t z16,
+                                  std::uint8_t byte_cap, std::uint8_t z16,
                                   std::uint16_t first_kv_head, ColdPages cold,
                                   const std::optional<Bounds>& bound) {
   const ModelShape& shape = pool.shape();
@@ -148,7 +163,6 @@ std::tuple<Floats, Floats> attend(Pool& pool, const Sequences& which, std::uint1
   options.mode = mode;
   options.top_k = top_k;
   options.error = error;
-  options.seed = seed;
   options.byte_cap = byte_cap;
   options.z16 = z16;
   options.cold = cold;
@@ -157,10 +171,9 @@ std::tuple<Floats, Floats> attend(Pool& pool, const Sequences& which, std::uint1
   const std::size_t query_bytes = shape.head_dim * element_bytes(dtype);
   std::size_t row = 0;
   for (const std::uint64_t sequence : sequences) {
-    const std::size_t run_rows = rows_of_command(options, tokens_of(pool, sequence, layer));
     for (std::size_t head = 0; head < heads; ++head) {
-      for (std::size_t begin = 0; begin < rows; begin += run_rows) {
-        const std::size_t count = std::min(run_rows, rows - begin);
+      for (std::size_t begin = 0; begin < rows; begin += NKV_MAX_GROUP) {
+        const std::size_t count = std::min<std::size_t>(NKV_MAX_GROUP, rows - begin);
         requests.push_back({
             .sequence = sequence,
             .layer = layer,
@@ -300,7 +313,8 @@ void bind_statistics(nb::module_& module) {
       .def_ro("device_ticks", &NearStats::device_ticks)
       .def_ro("nonfinite", &NearStats::nonfinite,
               "Commands that left tokens out for a NaN or infinity in a key.")
-      .def_ro("dense_fallbacks", &NearStats::dense_fallbacks, "BOUNDED commands that read dense.");
+      .def_ro("dense_fallbacks", &NearStats::dense_fallbacks,
+              "TAIL and BOUNDED commands that read dense.");
   nb::class_<PoolUsage>(module, "PoolUsage", "What a pool holds.")
       .def_ro("total_bytes", &PoolUsage::total_bytes)
       .def_ro("page_bytes", &PoolUsage::page_bytes, "Held by pages, shared ones counted once.")
@@ -325,7 +339,8 @@ void bind_pool_start(nb::class_<Pool>& pool, const char* name, const char* doc) 
       "value_dim"_a = nb::none(), "dtype"_a = std::uint8_t{NKV_DTYPE_BF16}, "k_form"_a = nb::none(),
       "v_form"_a = nb::none(), "max_sequences"_a = defaults.max_sequences,
       "staging_bytes"_a = defaults.staging_bytes, "memory_bytes"_a = defaults.memory_bytes,
-      "timeout_s"_a = std::chrono::duration<double>(defaults.timeout).count(), doc);
+      "timeout_s"_a = std::chrono::duration<double>(defaults.timeout).count(),
+      "codes"_a = defaults.codes, doc);
 }
 
 }  // namespace
@@ -352,10 +367,13 @@ void bind_pool(nb::module_& module) {
       "Formats the device's memory; whatever it held is lost. `dtype` is a `Dtype`, the forms are\n"
       "`RowForm`s: by default DELTA4 for bf16 and RAW for all else. v_form NONE: values are the\n"
       "leading channels of the keys (MLA). staging_bytes 0: chosen by size. memory_bytes 0: all\n"
-      "of the device's; otherwise what is behind them is others'.");
+      "of the device's; otherwise what is behind them is others'. `codes`: pages get codes, which\n"
+      "the modes TAIL and BOUNDED and Select.STATISTICAL read by; they add a quarter of a bf16\n"
+      "page's bytes, and Error UNSUPPORTED comes of a device that makes none.");
   bind_pool_start<&Pool::open>(
       pool, "open",
-      "Takes up what `create` and earlier work left; the arguments are those of then.");
+      "Takes up what `create` and earlier work left; the arguments are those of then, but `codes`\n"
+      "may be others, for pages to come.");
   pool.def_prop_ro("layers", [](const Pool& self) { return self.shape().layers; })
       .def_prop_ro("kv_heads", [](const Pool& self) { return self.shape().kv_heads; })
       .def_prop_ro("head_dim", [](const Pool& self) { return self.shape().head_dim; })
@@ -363,6 +381,13 @@ void bind_pool(nb::module_& module) {
       .def_prop_ro("dtype", [](const Pool& self) { return self.shape().dtype; })
       .def_prop_ro("k_form", [](const Pool& self) { return self.shape().k_form; })
       .def_prop_ro("v_form", [](const Pool& self) { return self.shape().v_form; })
+      .def_prop_ro("codes", &Pool::has_codes, "Whether pages that are appended get codes.")
+      .def("set_gains", &set_gains, "layer"_a, "kv_head"_a, "gains"_a,
+           "Says by what the keys of one (layer, KV head) are multiplied before they are coded:\n"
+           "int8 [head_dim], sixteenths of octaves, as nearkv.calibration.gains_from gives them.\n"
+           "Error EXISTS where pages have others already: one set is for all sequences.")
+      .def("gains", &gains_of, "layer"_a, "kv_head"_a,
+           "Those that were set or that pages have, int8 [head_dim]; None while there are none.")
       .def(
           "create_sequence",
           [](Pool& self, std::uint64_t sequence) {
@@ -394,18 +419,17 @@ void bind_pool(nb::module_& module) {
           "mode"_a = attend_defaults.mode, "tokens"_a = attend_defaults.tokens,
           "window"_a = attend_defaults.window, "sinks"_a = attend_defaults.sinks,
           "soft_cap"_a = attend_defaults.soft_cap, "top_k"_a = attend_defaults.top_k,
-          "error"_a.sig("0.05") = attend_defaults.error, "seed"_a = attend_defaults.seed,
-          "byte_cap"_a = attend_defaults.byte_cap, "z16"_a = attend_defaults.z16,
-          "first_kv_head"_a = std::uint16_t{0}, "cold"_a = attend_defaults.cold,
-          "bound"_a.noconvert() = nb::none(),
+          "error"_a.sig("0.05") = attend_defaults.error, "byte_cap"_a = attend_defaults.byte_cap,
+          "z16"_a = attend_defaults.z16, "first_kv_head"_a = std::uint16_t{0},
+          "cold"_a = attend_defaults.cold, "bound"_a.noconvert() = nb::none(),
           "Attention of one layer near the data: (O, LSE).\n\n"
           "queries: [kv_heads, rows, head_dim], contiguous, of KV heads `first_kv_head` and on,\n"
           "in bf16, fp16 or fp32; rows are the query heads of a KV head times new tokens. With a\n"
           "list of sequences: [sequences, kv_heads, rows, head_dim].\n"
           "O [..., rows, value_dim] fp32 is normalised, LSE [..., rows] fp32 is natural, -inf\n"
           "(and O zero) where nothing is visible.\n\n"
-          "mode: an `AttendMode`: DENSE; TAIL with top_k; BOUNDED with error, seed, byte_cap (in\n"
-          "1/256 of a dense read, 0 none) and z16 (sixteenths of a standard deviation, 0: two).\n"
+          "mode: an `AttendMode`: DENSE; TAIL with top_k; BOUNDED with error, byte_cap (in 1/256\n"
+          "of a dense read, 0 none) and z16 (standard deviations, in sixteenths; 0: 24).\n"
           "tokens: causal limit, 0 for all. window: the last `window` tokens below it, 0 for all;\n"
           "`sinks` first tokens stay visible. cold: `ColdPages`, what is made of compressed "
           "pages.\n"
@@ -419,7 +443,7 @@ void bind_pool(nb::module_& module) {
           "The best k tokens of one KV head for each of queries [rows, head_dim]: ids uint32 and\n"
           "scores fp32 [rows, k], counts uint32 [rows]. Beyond a row's count ids are 2**32 - 1\n"
           "and scores -inf. mode: a `Select`. FULL is exact. STATISTICAL reads fewer keys and may\n"
-          "miss some of the best; z16 (sixteenths of a standard deviation, 0: four) says how "
+          "miss some of the best; z16 (standard deviations, in sixteenths; 0: 96) says how "
           "rarely.\n"
           "INDEXER takes float32 weights [rows] and keys of form RAW: one list for all rows, [1, "
           "k],\n"

@@ -139,7 +139,7 @@ nb::tuple retain_tokens(const In<float, 1>& worth, std::uint32_t exact_tokens,
 void bind_budgets(nb::module_& module) {
   nb::enum_<Kept>(module, "Kept", "How a token stays.")
       .value("EXACT", Kept::kExact)
-      .value("DEMOTED", Kept::kDemoted, "At fewer planes.")
+      .value("DEMOTED", Kept::kDemoted, "In a colder form, such as compressed.")
       .value("ABSENT", Kept::kAbsent);
   module.def("retain_tokens", &retain_tokens, "worth"_a, "exact_tokens"_a, "demoted_tokens"_a,
              "sinks"_a, "recent"_a, "grain"_a, "pinned"_a);

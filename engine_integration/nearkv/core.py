@@ -2,10 +2,10 @@
 
 device = Device("cpu:?memory=256MiB")         # or, in memory that the engine has,
 device = Device("cpu:", memory=tensor)
-pool = Pool.create(device, layers=4, kv_heads=2, head_dim=128)
+pool = Pool.create(device, layers=4, kv_heads=2, head_dim=128, codes=True)
 pool.create_sequence(1)
 pool.append(1, 0, keys, values)               # bf16 [kv_heads, 64 n, 128]
-output, lse = pool.attend(1, 0, queries, scale=128**-0.5, mode=AttendMode.TAIL)
+output, lse = pool.attend(1, 0, queries, scale=128**-0.5, mode=AttendMode.BOUNDED)
 """
 
 try:

@@ -31,7 +31,6 @@ _X86_EXTENSIONS = (
     ("AVX2", ("avx2", "fma"), "cpu: kernels, baseline"),
     ("AVX-512", ("avx512f", "avx512bw", "avx512vl"), "cpu: kernels at twice the width"),
     ("AVX-512 VBMI", ("avx512vbmi",), "bit planes to bytes in one permute"),
-    ("AVX-512 VNNI", ("avx512_vnni",), "int8 scores of planes"),
     ("AVX-512 BF16", ("avx512_bf16",), "bf16 dot products without widening"),
     ("GFNI", ("gfni",), "8 x 8 bit transposes of planes"),
     ("AMX", ("amx_tile", "amx_bf16", "amx_int8"), "scores of many query heads at once"),

@@ -3,22 +3,23 @@
 from dataclasses import dataclass
 from typing import Any
 
-from nearkv.core import MAX_TOP_K, AttendMode
+from nearkv.core import MAX_TOP_K, AttendMode, Pool
 
 
 @dataclass(frozen=True, kw_only=True)
 class FarAttention:
     """How much of the pool an attention reads.
 
-    DENSE reads every visible token and is exact. TAIL reads the best `top_k` tokens of each query
-    exactly and the others at low precision. BOUNDED reads as much as keeps the relative error of
-    the pool's part at `error` or below, by the device's own measure.
+    DENSE reads every visible token and is exact. The others need a pool with codes, and read all of
+    fewer than 2,048 visible tokens. BOUNDED is the one to take: it reads as much as keeps the
+    relative error of the pool's part at `error` or below, by the device's own measure, which is a
+    statistical one. TAIL reads the best `top_k` tokens of each query exactly and the others by
+    their codes, and promises nothing.
     """
 
     mode: AttendMode = AttendMode.DENSE
     top_k: int = 64
     error: float = 0.05
-    seed: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.top_k <= MAX_TOP_K:
@@ -28,4 +29,12 @@ class FarAttention:
 
     def options(self) -> dict[str, Any]:
         """Keyword arguments of Pool.attend."""
-        return {"mode": self.mode, "top_k": self.top_k, "error": self.error, "seed": self.seed}
+        return {"mode": self.mode, "top_k": self.top_k, "error": self.error}
+
+    def check(self, pool: Pool) -> None:
+        """Raises ValueError if a pool cannot be read so."""
+        if self.mode != AttendMode.DENSE and not pool.codes:
+            raise ValueError(
+                f"mode {self.mode.name} reads by codes, and the pool's pages get none: make the "
+                "pool with codes=True"
+            )

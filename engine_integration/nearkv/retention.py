@@ -77,7 +77,7 @@ def retain(
     """The tokens of one (layer, KV head) that stay: protected ones, and those worth most.
 
     `sinks` first, `recent` last and `pinned` tokens stay whatever they are worth; then so many
-    exactly, and so many more at fewer planes. `grain`: tokens that stay or go together, such as
+    exactly, and so many more in a colder form. `grain`: tokens that stay or go together, such as
     PAGE_TOKENS. Error BAD_ARGUMENT for worth that is no number, and tokens that there are not.
     """
     limits = (exact_tokens, demoted_tokens, sinks, recent, grain)

@@ -10,14 +10,12 @@ import torch
 core = pytest.importorskip("nearkv.core", exc_type=ImportError)
 from engine_integration.tests.gil import gives_it_away  # noqa: E402
 from nearkv.core import (  # noqa: E402
-    AttendMode,
     Codec,
     Device,
     Dtype,
     Error,
     Pool,
     RowForm,
-    Select,
     Status,
     Tensor,
 )
@@ -171,33 +169,6 @@ def test_more_rows_than_a_command_takes(pool: Pool) -> None:
     assert_close(pool.attend(1, 0, queries, scale=SCALE), reference(queries, keys, values))
 
 
-def test_tail_with_every_token_among_the_best_is_dense(pool: Pool) -> None:
-    keys, values = random_rows()
-    pool.append(1, 0, keys, values)
-    queries = random_queries()
-    result = pool.attend(1, 0, queries, scale=SCALE, mode=AttendMode.TAIL, top_k=TOKENS)
-    assert_close(result, reference(queries, keys, values), tolerance=1e-3)
-
-
-def test_bounded_keeps_the_error_that_it_reports(pool: Pool) -> None:
-    keys, values = random_rows(64 * 40)
-    values = values + 1  # A mean, so that the error is small beside O and sampling pays.
-    pool.append(1, 0, keys, values)
-    queries = random_queries(rows=4) * 2
-    bound = numpy.zeros((HEADS, 4), numpy.float32)
-    wanted = 0.1
-    output, _ = pool.attend(
-        1, 0, queries, scale=SCALE, mode=AttendMode.BOUNDED, error=wanted, seed=3, bound=bound
-    )
-    exact, _ = reference(queries, keys, values)
-    error = numpy.linalg.norm(output - exact, axis=-1) / numpy.linalg.norm(exact, axis=-1)
-    assert pool.stats().dense_fallbacks == 0
-    assert (bound > 0).all()
-    assert (bound <= wanted).all()
-    assert numpy.median(error) <= wanted
-    assert error.max() <= 3 * wanted  # The bound is two standard deviations, not certain.
-
-
 def test_top_k_is_that_of_a_full_sort(pool: Pool) -> None:
     keys, values = random_rows()
     pool.append(1, 0, keys, values)
@@ -208,19 +179,6 @@ def test_top_k_is_that_of_a_full_sort(pool: Pool) -> None:
     assert (counts == 10).all()
     assert (ids == best.indices.numpy()).all()
     assert numpy.allclose(scores, best.values.numpy(), rtol=1e-5)
-
-
-def test_a_statistical_top_k_reads_fewer_rows(pool: Pool) -> None:
-    pool.append(1, 0, *random_rows())
-    queries = random_queries()[1]
-    exact = pool.top_k(1, 0, 1, queries, 10, scale=SCALE)
-    # The greatest z leaves nothing to chance for rows of this width.
-    sure = pool.top_k(1, 0, 1, queries, 10, scale=SCALE, mode=Select.STATISTICAL, z16=255)
-    for found, wanted in zip(sure, exact, strict=True):
-        numpy.testing.assert_array_equal(found, wanted)
-    pool.reset_stats()
-    pool.top_k(1, 0, 1, queries, 1, scale=SCALE, mode=Select.STATISTICAL)
-    assert 0 < pool.stats().exact_bytes < TOKENS * DIM
 
 
 def test_gather_gives_chosen_rows(pool: Pool) -> None:

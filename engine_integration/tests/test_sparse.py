@@ -237,7 +237,7 @@ def test_latents_that_find_no_room_change_nothing() -> None:
 def test_keys_that_find_no_room_wait_and_no_more_are_taken() -> None:
     torch.manual_seed(6)
     store = SparseLatents.create(DEVICES[0], "cpu:?memory=2MiB", layers=1, max_sequences=4)
-    latents, keys = random_rows(4000, 576), random_rows(4000, 128)
+    latents, keys = random_rows(6000, 576), random_rows(6000, 128)
     queries, weights = random_rows(4, 128), torch.rand(4)
 
     def assert_finds(sequence: int, tokens: int) -> None:
@@ -245,7 +245,7 @@ def test_keys_that_find_no_room_wait_and_no_more_are_taken() -> None:
         ids = store.select(sequence, 0, queries, weights, k=50)
         assert_best(ids, index_scores(queries, weights, keys[:tokens]), 50)
 
-    for sequence, tokens in ((1, 4000), (2, 2000), (3, 1500)):  # Keys of 4,608 tokens fit.
+    for sequence, tokens in ((1, 6000), (2, 2000), (3, 1500)):  # The first one's keys fit.
         store.create_sequence(sequence)
         store.append(sequence, 0, latents[:tokens], keys[:tokens])
         assert_finds(sequence, tokens)

@@ -103,7 +103,11 @@ class Conversation:
 
 @pytest.fixture
 def pool() -> Pool:
-    shape = {"layers": 1, "kv_heads": KV_HEADS, "head_dim": DIM}
+    return new_pool()
+
+
+def new_pool(*, codes: bool = False) -> Pool:
+    shape = {"layers": 1, "kv_heads": KV_HEADS, "head_dim": DIM, "codes": codes}
     return Pool.create(Device("cpu:?memory=32MiB"), dtype=Dtype.FP16, **shape)
 
 
@@ -270,8 +274,8 @@ def test_reset_and_the_end_give_pages_back(pool: Pool) -> None:
 
 
 @pytest.mark.parametrize("mode", [AttendMode.TAIL, AttendMode.BOUNDED])
-def test_modes_read_less(pool: Pool, mode: AttendMode) -> None:
-    read = {}
+def test_modes_read_less(mode: AttendMode) -> None:
+    pool, read = new_pool(codes=True), {}
     for far in (FarAttention(), FarAttention(mode=mode, top_k=16, error=0.5)):
         torch.manual_seed(1)
         cache = NearKVCache(pool, window_tokens=WINDOW, far=far)
@@ -284,6 +288,31 @@ def test_modes_read_less(pool: Pool, mode: AttendMode) -> None:
         read[far.mode] = pool.stats().near_bytes
         cache.close()
     assert 0 < read[mode] < 0.7 * read[AttendMode.DENSE]
+
+
+def test_gains_come_from_all_queries_before_the_first_page() -> None:
+    pool = new_pool(codes=True)
+    cache = NearKVCache(pool, window_tokens=WINDOW, far=FarAttention(mode=AttendMode.BOUNDED))
+    torch.manual_seed(1)
+    size = torch.linspace(0, 4, DIM).exp2()
+    keys = torch.randn(1, KV_HEADS, 192, DIM)
+    queries = torch.randn(1, KV_HEADS, 192, DIM) * size
+    for tokens in (slice(0, 100), slice(100, 127), slice(127, 192)):
+        assert pool.gains(0, 0) is None
+        some = keys[:, :, tokens].to(DTYPE)
+        here = cache.update(some, some, 0)
+        nearkv_attention_forward(Module(1), queries[:, :, tokens].to(DTYPE), *here, None)
+    # Four octaves of queries over keys that are all alike: half as many of gains.
+    gains = torch.from_numpy(pool.gains(0, 1)).int()
+    assert 22 <= gains[-8:].float().mean() - gains[:8].float().mean() <= 28
+
+
+def test_a_mode_that_reads_by_codes_needs_a_pool_that_has_them(pool: Pool) -> None:
+    bounded = FarAttention(mode=AttendMode.BOUNDED)
+    with pytest.raises(ValueError, match="codes=True"):
+        NearKVCache(pool, far=bounded)
+    with pytest.raises(ValueError, match="codes=True"):
+        NearKVCache(pool).fork(bounded)
 
 
 def attend(cache: NearKVCache, tokens: int, mask=None, **options) -> None:

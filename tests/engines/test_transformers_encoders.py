@@ -42,7 +42,7 @@ STACKS = {
     "decoder_attention_heads": 4,
     "encoder_ffn_dim": 96,
     "decoder_ffn_dim": 96,
-    "max_position_embeddings": 512,
+    "max_position_embeddings": 2560,
     "forced_eos_token_id": None,
 }
 ENCODERS = {
@@ -65,7 +65,7 @@ def make_model(config: PreTrainedConfig) -> torch.nn.Module:
 
 def near_caches(model, memory: str = "64MiB", **options) -> EncoderDecoderCache:
     """The decoder's own part lies in the same pool, if its attention has no bias."""
-    pool = make_pool(model.config, f"cpu:?memory={memory}")
+    pool = make_pool(model.config, f"cpu:?memory={memory}", codes="far" in options)
     cross = NearKVCrossCache(pool, rounded=True, **options)
     is_t5 = model.config.model_type == "t5"
     own = RoundingCache() if is_t5 else NearKVCache(pool, window_tokens=64, rounded=True)
@@ -169,7 +169,7 @@ def test_another_input_after_a_reset() -> None:
 
 def test_less_may_be_read() -> None:
     model = make_model(ENCODERS["bart"])
-    inputs, decoded = random_tokens(1, 500), random_tokens(1, 10)
+    inputs, decoded = random_tokens(1, 2500), random_tokens(1, 10)
     mask, read, logits = torch.ones_like(inputs), [], []
     for far in (FarAttention(), FarAttention(mode=AttendMode.TAIL, top_k=16)):
         caches = near_caches(model, far=far)

@@ -46,7 +46,7 @@ def test_the_readmes_lines_give_the_plain_tokens(small_llama: Path, tmp_path: Pa
     sparse = save_model(tmp_path / "sparse", config)
     blocks = re.findall(r"(?:^(?:    .*|)\n)+", README.read_text(), re.MULTILINE)
     lines = textwrap.dedent("".join(block for block in blocks if block.strip()))
-    assert (lines.count("NearKVCache("), lines.count("NearKVSparseCache(")) == (4, 1)
+    assert (lines.count("NearKVCache("), lines.count("NearKVSparseCache(")) == (5, 1)
     tokens = torch.arange(3, 403)[None]
     inputs = {
         "input_ids": tokens,
@@ -70,6 +70,7 @@ def test_the_readmes_lines_give_the_plain_tokens(small_llama: Path, tmp_path: Pa
     assert names["cache"].pool.stats().commands > 0
     assert torch.equal(names["output"], plain)
     assert torch.equal(names["in_place"], plain)
+    assert torch.equal(names["within_error"], plain)
     assert torch.equal(names["within_budget"], plain)
     assert torch.equal(names["compiled"], plain)
     assert names["reused_tokens"] == 0

@@ -35,6 +35,7 @@ class Engine:
         soft_cap=0.0,
         is_verified=False,
         shared_tokens=0,
+        codes=False,
     ) -> None:
         self.block_tokens, self.sliding, self.soft_cap = block_tokens, sliding, soft_cap
         self.is_verified = is_verified
@@ -44,7 +45,7 @@ class Engine:
         torch.manual_seed(1)
         self.caches = list(torch.randn(shape).bfloat16().to(self.dtype))
         self.reader = kernel_layout(block_tokens)
-        options = {"kv_heads": KV_HEADS, "head_dim": DIM, "dtype": Dtype.BF16}
+        options = {"kv_heads": KV_HEADS, "head_dim": DIM, "dtype": Dtype.BF16, "codes": codes}
         pool = Pool.create(Device("cpu:?memory=64MiB"), layers=LAYERS, **options)
         self.pages = FarPages(pool, block_tokens, WINDOW_TOKENS, sliding)
         self.order = np.random.default_rng(1).permutation(np.arange(1, BLOCKS))
@@ -72,7 +73,7 @@ class Engine:
             output = torch.full_like(query, torch.nan)
             step.verify(layer, cache, self.reader)
             step.attend(layer, query, output, cache, self.reader)
-            step.store(layer, cache, self.reader)
+            step.store(layer, query, cache, self.reader)
             for begin, (table, end, new) in zip(starts, batch, strict=False):
                 mine = output[begin : begin + new]
                 if not mine.isnan().all():
@@ -140,6 +141,19 @@ def test_attention_is_that_of_all_tokens(name):
     attended, error = engine.step([391, 413, 583], [1, 1, 1])
     assert (attended, error < most) == (3 * LAYERS, True)
     assert engine.pages.counts.stored_tokens > 0
+
+
+def test_pages_with_codes_wait_for_the_queries_that_tell_their_gains():
+    engine = Engine(codes=True)
+    pool, many = engine.pages.pool, 280
+    engine.step([200], [200])
+    assert (pool.usage().pages, pool.gains(0, 0)) == (0, None)
+    engine.step([many], [many - 200])
+    assert pool.usage().pages == LAYERS * KV_HEADS * ((many - WINDOW_TOKENS) // 64)
+    for layer, head in np.ndindex(LAYERS, KV_HEADS):
+        assert pool.gains(layer, head).any()
+    attended, error = engine.step([many + 1], [1])
+    assert (attended, error < 2e-5) == (LAYERS, True)
 
 
 class DamagedPool:

@@ -219,7 +219,7 @@ def near_cache(
     model: torch.nn.Module, device: str = "cpu:?memory=64MiB", **options: Any
 ) -> NearKVCache:
     dtype = torch.bfloat16 if options.get("rounded") else model.dtype
-    pool = make_pool(model.config, device, dtype=dtype)
+    pool = make_pool(model.config, device, dtype=dtype, codes="far" in options)
     return NearKVCache(pool, config=model.config, **options)
 
 

@@ -14,7 +14,9 @@ from nearkv.demo.question import DocumentPrompt
 from nearkv.demo.runs import PLAIN, RoundedCache, Run, is_fast, near_run, token_bytes
 from nearkv.far import FarAttention
 from nearkv.progress import Progress, progress
-from nearkv.transformers import NearKVCache
+from nearkv.transformers import ATTENTION, NearKVCache, learn_gains
+
+_LEARNED_TOKENS = 512  # First ones of the document, which tell what codes have to know.
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,10 @@ def ask(
     far = FarAttention(mode=AttendMode.BOUNDED, error=error) if is_fast(device) else None
     plain = Run("plain", PLAIN, RoundedCache())  # Without a config it keeps all tokens.
     document_s = _read_document(model, plain, prompt)
+    if far and len(prompt.document) >= _LEARNED_TOKENS:
+        model.set_attn_implementation(ATTENTION)
+        learn_gains(model, base.pool, prompt.document[:_LEARNED_TOKENS])
+        base.pool.reset_stats()
     base.take(plain.cache)
     moved = sum(base.layers[0].stored)
     if moved == 0:

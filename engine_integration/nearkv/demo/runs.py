@@ -117,10 +117,10 @@ def end_tokens(model: Any, tokenizer: Any) -> set[int]:
     return {end for end in (*ends, tokenizer.eos_token_id) if end is not None}
 
 
-def open_cache(config: Any, device: str, tokens: int) -> NearKVCache:
+def open_cache(config: Any, device: str, tokens: int, *, codes: bool = False) -> NearKVCache:
     """A cache over a fresh pool; a URI that names no size gets what `tokens` tokens need."""
     device = with_memory(config, device, tokens)
-    return NearKVCache(make_pool(config, device, dtype=KV_DTYPE), rounded=True)
+    return NearKVCache(make_pool(config, device, dtype=KV_DTYPE, codes=codes), rounded=True)
 
 
 def is_fast(device: str) -> bool:

@@ -78,7 +78,7 @@ def _ask(
     # A model that only recalls lines does not know when to end; a line ends so.
     ends = set(tokenizer(";")["input_ids"]) if asked.needle else runs.end_tokens(network, tokenizer)
     count = len(prompt.tokens) + 2 * steps
-    base = runs.open_cache(network.config, device, count)
+    base = runs.open_cache(network.config, device, count, codes=runs.is_fast(device))
     found = ask.ask(network, tokenizer, base, prompt, steps, ends, device, error)
     _tell(
         asked=found.to_json(network, tokenizer, ends)

@@ -20,6 +20,7 @@ from nearkv.transformers.cache import NearKVCache
 from nearkv.transformers.cross import NearKVCrossCache
 from nearkv.transformers.far import make_pool
 from nearkv.transformers.infini import NearKVInfiniCache
+from nearkv.transformers.learn import learn_gains
 from nearkv.transformers.prefixes import PrefixStates
 from nearkv.transformers.shape import shape_of
 from nearkv.transformers.sparse import NearKVSparseCache, make_sparse_latents
@@ -39,6 +40,7 @@ __all__ = [
     "NearKVSparseCache",
     "PrefixStates",
     "Retention",
+    "learn_gains",
     "make_pool",
     "make_sparse_latents",
     "shape_of",

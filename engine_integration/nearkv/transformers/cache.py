@@ -56,8 +56,10 @@ class NearKVCache(SequencesCache):
             raise ValueError(
                 "a retention decides between steps, which no graph does: no max_tokens"
             )
+        far = far or FarAttention()
+        far.check(pool)
         sequences = Sequences(pool, retention)
-        options = (sequences, window_tokens, far or FarAttention(), rounded)
+        options = (sequences, window_tokens, far, rounded)
         made: list[Layer] = []
         numbers = iter(range(pool.layers))
         for layer in layers:
@@ -122,6 +124,8 @@ class NearKVCache(SequencesCache):
 
     def fork(self, far: FarAttention | None = None) -> "NearKVCache":
         """A cache that goes on from here on its own; the pages so far are shared."""
+        if far:
+            far.check(self.pool)
 
         def fork_layer(layer: Layer, sequences: Sequences) -> Layer:
             if isinstance(layer, NearKVLayer):

@@ -34,8 +34,10 @@ class NearKVCrossCache(PooledCache):
         """`rounded`: a model of another dtype has K and V rounded to the pool's."""
         if not isinstance(layout_of(pool), HeadLayout):
             raise ValueError("cross-attention has K and V; the pool was made for latents")
+        far = far or FarAttention()
+        far.check(pool)
         sequences = Sequences(pool)
-        options = (far or FarAttention(), rounded)
+        options = (far, rounded)
         self._own(
             sequences,
             [NearKVCrossLayer(index, sequences, *options) for index in range(pool.layers)],

@@ -4,12 +4,14 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from nearkv.core import MAX_GROUP, PAGE_TOKENS, Codec, ColdPages, Device, Dtype, Error, Pool, Status
+from nearkv.gains import GainLearner, load_gains
 from nearkv.retainer import Retainer, Retention
 from nearkv.sparse import SparseLatents
 from nearkv.transformers.shape import shape_of
@@ -27,11 +29,15 @@ def make_pool(
     *,
     dtype: torch.dtype = torch.bfloat16,
     max_sequences: int = 64,
+    codes: bool = False,
+    gains: str | Path | None = None,
 ) -> Pool:
     """Formats a device for a model's K and V; what the device held is lost.
 
     `dtype` is what K and V are kept in, as a rule the model's. A row of a batch, or a beam, is one
-    sequence of the pool. Raises ValueError for a model that does not fit, with what to do.
+    sequence of the pool. `codes`: pages get them, for a FarAttention that is not DENSE; they add a
+    quarter to a page. `gains`: a file of nearkv.gains for the codes; without one a cache learns
+    gains from its first prompt. Raises ValueError for a model that does not fit, with what to do.
     """
     if dtype not in _DTYPES:
         raise ValueError(
@@ -49,13 +55,19 @@ def make_pool(
             f"{config.model_type} keeps no K and V, so that it needs no pool: its states go with "
             "DynamicCache(config=model.config), and prefixes to nearkv.transformers.PrefixStates"
         )
-    return Pool.create(
+    if gains and not codes:
+        raise ValueError("gains are for codes: make_pool(config, codes=True, gains=...)")
+    pool = Pool.create(
         Device(device) if isinstance(device, str) else device,
         layers=shape.attending,
         dtype=_DTYPES[dtype],
         max_sequences=max_sequences,
+        codes=codes,
         **shape.rows,
     )
+    if gains:
+        load_gains(pool, gains)
+    return pool
 
 
 @dataclass
@@ -74,6 +86,7 @@ class Sequences:
     def __init__(self, pool: Pool | SparseLatents, retention: Retention | None = None) -> None:
         self.pool, self.retention = pool, retention
         self.ids: list[int] = []
+        self.learner = GainLearner(pool) if isinstance(pool, Pool) else None
         self.retainers: dict[int, Retainer] = {}
         self._shared = self._unshared()
 
@@ -93,6 +106,8 @@ class Sequences:
 
     def append(self, row: int, layer: int, keys: torch.Tensor, values: torch.Tensor | None) -> None:
         """Adds whole pages to a layer of a row."""
+        if self.learner:
+            self.learner.settle(layer, keys)
         self.pool.append(self.ids[row], layer, keys, values)
         if self.retention:
             self.retainers[self.ids[row]].append(layer, keys)
@@ -199,7 +214,7 @@ class Sequences:
     def fork(self, tokens: Sequence[int]) -> "Sequences":
         """Sequences that share these rows' first tokens."""
         copy = Sequences(self.pool, self.retention)
-        copy._shared = self._shared
+        copy._shared, copy.learner = self._shared, self.learner
         with self._forking() as fork:
             copy.ids = [fork(*pair) for pair in zip(self.ids, tokens, strict=True)]
         copy.retainers = {

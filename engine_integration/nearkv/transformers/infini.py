@@ -67,9 +67,11 @@ class NearKVInfiniCache(PooledCache):
             )
         if window_tokens < 1:
             raise ValueError(f"window_tokens is {window_tokens}; it must be at least 1")
+        far = far or FarAttention()
+        far.check(pool)
         layers = []
         for index, of_heads in enumerate(gates.detach().float().sigmoid()):
-            options = (window_tokens, far or FarAttention(), rounded)
+            options = (window_tokens, far, rounded)
             local = NearKVLayer(index, Sequences(pool), *options)
             memory = CompressiveMemory(delta=delta)
             how = {"rotary": rotary, "in_place": in_place}

@@ -14,6 +14,8 @@ from nearkv.transformers.layout import layout_of, pool_dtype
 from nearkv.transformers.pooled_cache import PooledLayer
 from nearkv.transformers.visible import all_pads, causal_mask, far_windows
 
+_LEARNED_QUERIES = 1024  # Newest tokens of a step, whose queries gains are learned from.
+
 
 class NearKVLayer(PooledLayer):
     """One layer: `keys` and `values` hold the tokens from first_here() on.
@@ -174,10 +176,17 @@ class NearKVLayer(PooledLayer):
     def note_query(
         self, module: torch.nn.Module, query: torch.Tensor, scaling: float | None
     ) -> None:
-        """A step's [batch, heads, queries, head_dim], which a retention asks pages with."""
+        """A step's [batch, heads, queries, head_dim], for a retention, and for gains to learn."""
+        if torch.compiler.is_compiling():
+            return  # Neither is for graphs: prompts come without one.
         if self._sequences.retention:
             scale = query.shape[-1] ** -0.5 if scaling is None else scaling
             self._asked = (self.layout.far_query(module, query), scale)
+        learner = self._sequences.learner
+        if learner and learner.wants(self.index):
+            newest = query[:, :, -_LEARNED_QUERIES:]
+            rows = self.layout.far_query(module, newest).transpose(0, 1).flatten(1, 3)
+            learner.note(self.index, rows, newest.shape[2])
 
     def _recall(self, query: torch.Tensor, scale: float) -> None:
         retention = self._sequences.retention

@@ -20,6 +20,7 @@ from vllm.v1.kv_cache_interface import FullAttentionSpec, SlidingWindowSpec
 
 from nearkv.core import MAX_HEAD_DIM, AttendMode, Device, Dtype, Pool
 from nearkv.far import FarAttention
+from nearkv.gains import load_gains
 from nearkv.vllm.attention_options import AttentionOptions, refuse
 from nearkv.vllm.far_pages import FarPages
 from nearkv.vllm.far_step import FarStep, LayerAttention
@@ -43,7 +44,6 @@ class FarBuilder:
             mode=AttendMode[options.mode.upper()],
             top_k=options.top_k,
             error=options.error,
-            seed=options.seed,
         )
         self.pages: FarPages | None = None
         self._numbers = {name: number for number, name in enumerate(layer_names)}
@@ -59,7 +59,8 @@ class FarBuilder:
                 'name a pool: "uri": "cpu:?memory=4GiB"',
             )
         dtype = getattr(torch, options.rounded) if options.rounded else kv_cache_spec.dtype
-        device = Device(options.uri.replace("{rank}", str(get_tensor_model_parallel_rank())))
+        rank = str(get_tensor_model_parallel_rank())
+        device = Device(options.uri.replace("{rank}", rank))
         if device.cores:
             cores = ", ".join(map(str, device.cores))
             logger.info_once("NearKV's pool works on cores %s", cores)
@@ -70,7 +71,10 @@ class FarBuilder:
             head_dim=kv_cache_spec.head_size,
             dtype=_DTYPES[dtype],
             max_sequences=options.max_sequences,
+            codes=self.far.mode != AttendMode.DENSE,
         )
+        if options.gains:
+            load_gains(pool, options.gains.replace("{rank}", rank))
         self.pages = FarPages(pool, kv_cache_spec.block_size, options.window_tokens, window)
         # A connector writes into blocks too, and tells nobody here of which.
         self._is_verified = vllm_config.kv_transfer_config is not None
@@ -211,7 +215,7 @@ class FarImpl:
             own(layer, *rows, kv_cache, attn_metadata, output)
         elif part := step.part(self._window):
             part.attend(own, layer, rows, kv_cache, output)
-        step.store(shape, kv_cache, reader)
+        step.store(shape, query, kv_cache, reader)
         return output
 
 

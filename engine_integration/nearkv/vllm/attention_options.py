@@ -25,11 +25,14 @@ class AttentionOptions:
     window_tokens: int = 256
     """The newest tokens of a request, which the engine attends to itself."""
     mode: str = "dense"
-    """dense is exact; tail reads the best top_k tokens of each query exactly and the others at low
-    precision; bounded as much as keeps the pool's part within a relative error."""
+    """dense is exact; bounded reads as much as keeps the pool's part within a relative error; tail
+    reads the best top_k tokens of each query exactly and the others by their codes. Both others
+    give the pool's pages codes, which add a quarter to them."""
     top_k: int = 64
     error: float = 0.05
-    seed: int = 0
+    gains: str = ""
+    """A file of nearkv.gains for the codes, with {rank} as in uri; empty: they are learned from the
+    first prompts."""
     rounded: str = ""
     """For a model in float32: bfloat16 or float16, to which K and V are rounded as they are cached,
     here and in the pool. Other models' are kept as they are."""
@@ -68,6 +71,8 @@ class AttentionOptions:
                 f"{KEY}: only a pool is read by mode {self.mode}: name one, such as "
                 '"uri": "cpu:?memory=4GiB", or take dense'
             )
+        if self.gains and self.mode == "dense":
+            raise ValueError(f"{KEY}: gains are for codes, which mode dense does not read")
         if self.rounded not in ("", "bfloat16", "float16"):
             raise ValueError(f"{KEY}: rounded is bfloat16 or float16, not '{self.rounded}'")
         if self.window_tokens < PAGE_TOKENS:

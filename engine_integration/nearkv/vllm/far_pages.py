@@ -10,6 +10,7 @@ import numpy as np
 from nkv_abi import Status
 
 from nearkv.core import PAGE_TOKENS, Error, Pool
+from nearkv.gains import GainLearner
 
 # Of a unit that no sequence has, or has no more. vLLM's block 0 is its null block.
 _NONE = -1
@@ -93,6 +94,7 @@ class FarPages:
     counts: PageCounts = field(default_factory=PageCounts)
 
     def __post_init__(self) -> None:
+        self.learner = GainLearner(self.pool)
         self._unit = gcd(self.block_tokens, PAGE_TOKENS)
         self._sequences: list[StoredSequence] = []
         self._holders = np.zeros(0, np.int32)  # By unit of slots: how many sequences have it.
@@ -124,8 +126,9 @@ class FarPages:
         return rows
 
     def is_due(self, row: Row, layer: int) -> bool:
-        """Whether pages of a row closed that the pool does not have."""
-        return row.sequence is not None and row.sequence.stored[layer] < row.target
+        """Whether pages of a row closed that the pool does not have, and it can code them."""
+        is_behind = row.sequence is not None and row.sequence.stored[layer] < row.target
+        return is_behind and self.learner.is_ready(layer)
 
     def store(
         self,
@@ -139,6 +142,7 @@ class FarPages:
         sequence = row.sequence
         begin = sequence.stored[layer]
         keys, values, samples = read(self.slots(row, np.arange(begin, row.target)))
+        self.learner.settle(layer, keys)
         if not self._with_room(lambda: self.pool.append(sequence.number, layer, keys, values)):
             row.sequence = None
             return

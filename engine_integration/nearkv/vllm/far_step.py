@@ -170,8 +170,11 @@ class FarStep:
         merged = merged.permute(0, 3, 1, 2, 4).flatten(2, 3).flatten(0, 1)
         output[batch.tokens] = merged.to(output.dtype)
 
-    def store(self, layer: LayerAttention, cache: torch.Tensor, reader: KVRows) -> None:
-        """Moves the pages that closed in a layer to the pool."""
+    def store(
+        self, layer: LayerAttention, query: torch.Tensor, cache: torch.Tensor, reader: KVRows
+    ) -> None:
+        """Moves the pages that closed in a layer to the pool, after the attention of `query`."""
+        self._learn(layer.number, query)
         due = [row for row in self.rows if self.pages.is_due(row, layer.number)]
         if not due:
             return
@@ -191,6 +194,13 @@ class FarStep:
             self.pages.store(row, layer.number, read)
             if row.sequence is not stored:  # The pool is full: later layers attend here.
                 self._prepare_again()
+
+    def _learn(self, layer: int, query: torch.Tensor) -> None:
+        """Tells a pool with codes of the step's queries [tokens, heads, dim]."""
+        if self.pages.learner.wants(layer):
+            tokens = self.starts[-1]
+            rows = query[:tokens].unflatten(1, (self.pool.kv_heads, -1)).transpose(0, 1)
+            self.pages.learner.note(layer, rows.flatten(1, 2), tokens)
 
     def _attend_far(
         self, layer: LayerAttention, batch: _Batch, query: torch.Tensor

@@ -47,7 +47,15 @@ enum class ColdPages : std::uint8_t {
   kDecode,
 };
 
+/// Of fewer visible tokens a pool reads all, whatever approximate mode is asked for: reading a part
+/// of them in rounds costs more than it saves.
+inline constexpr std::uint32_t kLeastApproximateTokens = 2048;
+
 /// Which attention a caller wants; defaults are dense and exact.
+///
+/// BOUNDED and TAIL read codes, so they need pages that have some (Pool::Options::codes). BOUNDED
+/// is the mode to take for less than all bytes: it keeps the error that was asked for. Below
+/// kLeastApproximateTokens visible tokens both are DENSE.
 struct AttendOptions {
   float scale = 1;
   float soft_cap = 0;        ///< 0: none.
@@ -57,9 +65,8 @@ struct AttendOptions {
   std::uint8_t mode = NKV_ATTEND_MODE_DENSE;
   std::uint16_t top_k = 64;   ///< TAIL.
   float error = 0.05F;        ///< BOUNDED: of a row's output, relative to it.
-  std::uint32_t seed = 0;     ///< BOUNDED.
   std::uint8_t byte_cap = 0;  ///< BOUNDED.
-  std::uint8_t z16 = 0;       ///< BOUNDED; 0: two standard deviations.
+  std::uint8_t z16 = 0;       ///< BOUNDED: standard deviations, in sixteenths; 0: 24.
   /// Where any are cold, all tokens must be visible but for those skipped: no `tokens`, no
   /// `window`.
   ColdPages cold = ColdPages::kRefuse;
@@ -89,7 +96,7 @@ struct NearStats {
   std::uint64_t value_bytes = 0;
   std::uint64_t device_ticks = 0;
   std::uint32_t nonfinite = 0;  ///< Commands that left tokens out for a NaN or infinity in a key.
-  std::uint32_t dense_fallbacks = 0;  ///< BOUNDED commands that read dense.
+  std::uint32_t dense_fallbacks = 0;  ///< TAIL and BOUNDED commands that read dense.
 };
 
 struct PoolUsage {
@@ -124,18 +131,25 @@ class NEARKV_API Pool {
     std::uint64_t staging_bytes = 0;   ///< For rows and queries on their way; 0: chosen by size.
     std::uint64_t memory_bytes = 0;    ///< Of the device's memory, from its start, the rest being
                                        ///< others'; 0: all of it. At most 1 TiB.
+    /// Whether append() gives pages codes, a short form of their rows by which approximate modes
+    /// read a part of the rows. Codes add about a quarter of a bf16 page's bytes, and a core makes
+    /// them of some 2 GB of rows a second, so a pool has none unless it is to be read
+    /// approximately. Needs a device with feature CODES. No part of the pool's shape: pages with
+    /// codes and without lie in one pool, and of those without all rows are read.
+    bool codes = false;
     /// Longest wait for one batch of commands, and then, for 1 to 20 seconds, for the device to let
     /// go of what it is at.
     std::chrono::milliseconds timeout{60000};
   };
 
   /// Formats the device's memory; whatever it held is lost. kBadArgument if the shape or sizes make
-  /// no sense, kPoolFull if the memory is too small, `reason` says which.
+  /// no sense, kPoolFull if the memory is too small, kUnsupported for codes on a device that has
+  /// none; `reason` says which.
   static Status create(std::shared_ptr<Device> device, const Options& options,
                        std::unique_ptr<Pool>* pool, std::string* reason = nullptr);
 
   /// Takes up what create() and earlier work left. kBadPool if the memory holds none, or one of
-  /// another shape or version.
+  /// another shape or version; kUnsupported as create().
   static Status open(std::shared_ptr<Device> device, const Options& options,
                      std::unique_ptr<Pool>* pool, std::string* reason = nullptr);
 
@@ -144,6 +158,23 @@ class NEARKV_API Pool {
   ~Pool();
 
   [[nodiscard]] const ModelShape& shape() const;
+
+  /// Options::codes.
+  [[nodiscard]] bool has_codes() const;
+
+  /// Says by what the channels of one (layer, KV head)'s keys are multiplied before they are coded:
+  /// 2^(gain/16) each, `gains` [head_dim]. Good gains are 16 * log2 of sqrt(rms of the queries /
+  /// rms of what keys differ by from their page's mean), from some hundred tokens of any text;
+  /// without them all are 0, the answers as good, and the bytes read more, for some models several
+  /// times as many. All sequences have one set, which pages keep: it can be replaced until the
+  /// first page with codes was appended, by whichever sequence, and open() finds it again in the
+  /// pages. kExists if there are pages with others already; kBadArgument in a pool without codes,
+  /// or for what is no (layer, KV head) or not [head_dim].
+  Status set_gains(std::uint16_t layer, std::uint16_t kv_head, std::span<const std::int8_t> gains);
+
+  /// The gains of one (layer, KV head), those of set_gains() or of its pages. kNotFound as long as
+  /// nobody has set any and no page has them.
+  Status gains(std::uint16_t layer, std::uint16_t kv_head, std::vector<std::int8_t>* gains) const;
 
   /// kExists, also for the number of a dropped sequence while forks share its pages, or kPoolFull
   /// if there are max_sequences.
@@ -176,7 +207,8 @@ class NEARKV_API Pool {
 
   /// Best tokens of one (layer, KV head) per query row: ids and scores [rows][top_k], -1 and -inf
   /// beyond counts[row]. INDEXER ranks by the sum over rows of weight * max(q k, 0), one list for
-  /// all rows, and takes keys of form RAW.
+  /// all rows, and takes keys of form RAW. STATISTICAL reads codes, as TAIL does, and is FULL below
+  /// kLeastApproximateTokens visible tokens.
   struct TopKRequest {
     std::uint64_t sequence = 0;
     std::uint16_t layer = 0;
@@ -185,7 +217,7 @@ class NEARKV_API Pool {
     std::uint16_t rows = 1;
     std::uint16_t top_k = 64;
     std::uint8_t mode = NKV_SELECT_FULL;
-    std::uint8_t z16 = 0;  ///< STATISTICAL: sixteenths of a standard deviation; 0: four of these.
+    std::uint8_t z16 = 0;  ///< STATISTICAL: standard deviations, in sixteenths; 0: 96.
     float scale = 1;
     std::uint32_t tokens = 0;  ///< As in AttendOptions.
     std::uint32_t window = 0;

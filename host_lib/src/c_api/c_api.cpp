@@ -50,6 +50,7 @@ Pool::Options pool_options(const nearkv_pool_options& options) {
   result.max_sequences = options.max_sequences;
   result.staging_bytes = options.staging_bytes;
   result.timeout = std::chrono::milliseconds(options.timeout_ms);
+  result.codes = options.codes != 0;
   return result;
 }
 
@@ -67,7 +68,6 @@ AttendOptions attend_options(const nearkv_attend_options& options) {
   result.mode = options.mode;
   result.top_k = options.top_k;
   result.error = options.error;
-  result.seed = options.seed;
   result.byte_cap = options.byte_cap;
   result.z16 = options.z16;
   result.cold = static_cast<ColdPages>(options.cold);
@@ -166,6 +166,21 @@ int nearkv_pool_open(nearkv_device* device, const nearkv_pool_options* options, 
 }
 
 void nearkv_pool_close(nearkv_pool* pool) { delete pool; }
+
+int nearkv_set_gains(nearkv_pool* pool, std::uint16_t layer, std::uint16_t kv_head,
+                     const std::int8_t* gains) {
+  return to_errno(pool->pool->set_gains(layer, kv_head, {gains, pool->pool->shape().head_dim}));
+}
+
+int nearkv_gains(nearkv_pool* pool, std::uint16_t layer, std::uint16_t kv_head,
+                 std::int8_t* gains) {
+  return to_errno(nearkv::at_edge([&] {
+    std::vector<std::int8_t> found;
+    const nearkv::Status status = pool->pool->gains(layer, kv_head, &found);
+    std::ranges::copy(found, gains);
+    return status;
+  }));
+}
 
 int nearkv_create_sequence(nearkv_pool* pool, std::uint64_t sequence) {
   return to_errno(pool->pool->create_sequence(sequence));

@@ -37,6 +37,12 @@ Status plan_sequences(Device& device, const Pool::Options& options, PoolPlan* pl
     *reason = "a pool needs layers and KV heads";
     return Status::kBadArgument;
   }
+  if (options.codes && !offers_codes(device)) {
+    *reason =
+        "this device makes no codes (feature CODES of register FEATURES); leave them out, and "
+        "attend by mode DENSE";
+    return Status::kUnsupported;
+  }
   const std::uint64_t present = device.memory().size();
   if (options.memory_bytes > present) {
     *reason = "the device has " + std::to_string(present >> 20) + " MiB";
@@ -93,6 +99,7 @@ Pool::Impl::Impl(std::shared_ptr<Device> device, const Options& options, const P
       memory_(pool_->bytes()),
       slabs_(memory_, &pool_->slabs(), &pool_->persistence()),
       lists_(plan.header.lists_at, plan.lists_bytes),
+      gains_(head_count()),
       table_(memory_, pool_->header(), &pool_->persistence()) {}
 
 Status Pool::Impl::open_queue() {
@@ -203,6 +210,15 @@ std::string Pool::Impl::last_error() const {
 }
 
 const ModelShape& Pool::shape() const { return impl_->shape(); }
+bool Pool::has_codes() const { return impl_->has_codes(); }
+Status Pool::set_gains(std::uint16_t layer, std::uint16_t kv_head,
+                       std::span<const std::int8_t> gains) {
+  return impl_->settle([&] { return impl_->set_gains(layer, kv_head, gains); });
+}
+Status Pool::gains(std::uint16_t layer, std::uint16_t kv_head,
+                   std::vector<std::int8_t>* gains) const {
+  return impl_->settle([&] { return impl_->gains(layer, kv_head, gains); });
+}
 Status Pool::create_sequence(std::uint64_t sequence) {
   return impl_->settle([&] { return impl_->create_sequence(sequence); });
 }

@@ -32,16 +32,20 @@ Status Pool::Impl::append_staged(const HeadAppend& work, std::size_t begin, std:
   const std::uint64_t value_bytes =
       stores_values ? nkv_row_bytes(NKV_ROW_FORM_RAW, shape.dtype, shape.value_dim) : 0;
   const std::size_t tokens = (end - begin) * NKV_PAGE_TOKENS;
+  const std::uint64_t entries_bytes = (end - begin) * sizeof(nkv_page_entry);
+  std::vector<std::int8_t> gains;
+  if (options_.codes) gains = gains_of(work.layer, work.kv_head);
   batch_->clear();
   nkv_append_command command{};
   std::uint64_t values_at = 0;
-  if (!batch_->reserve((end - begin) * sizeof(nkv_page_entry), &command.page_list) ||
+  if (!batch_->reserve(entries_bytes + gains.size(), &command.page_list) ||
       !batch_->reserve(tokens * key_bytes, &command.keys) ||
       !batch_->reserve(tokens * value_bytes, &values_at)) {
     return Status::kInternal;  // append_head chooses runs that fit.
   }
   command.values = stores_values ? values_at : 0;
   batch_->write(command.page_list, std::as_bytes(std::span(*entries).subspan(begin, end - begin)));
+  batch_->write(command.page_list + entries_bytes, std::as_bytes(std::span(gains)));
   const auto stage = [&](const HostRows& rows, std::uint64_t bytes, std::uint64_t address) {
     const std::byte* row = rows.first + work.kv_head * rows.head_stride_bytes +
                            begin * NKV_PAGE_TOKENS * rows.token_stride_bytes;
@@ -52,6 +56,7 @@ Status Pool::Impl::append_staged(const HeadAppend& work, std::size_t begin, std:
   stage(work.keys, key_bytes, command.keys);
   if (stores_values) stage(work.values, value_bytes, values_at);
   command.opcode = NKV_OPCODE_APPEND;
+  command.flags = options_.codes ? std::uint8_t{NKV_APPEND_FLAG_CODES} : std::uint8_t{0};
   command.head_dim = shape.head_dim;
   command.value_dim = shape.value_dim;
   command.tokens = static_cast<std::uint32_t>(tokens);
@@ -88,7 +93,7 @@ Status Pool::Impl::append_staged(const HeadAppend& work, std::size_t begin, std:
 Status Pool::Impl::append_head(const HeadAppend& work, std::size_t begin, std::size_t end, bool raw,
                                std::vector<nkv_page_entry>* entries) {
   const std::uint64_t source_bytes =
-      PoolPlan::page_bytes(options_.shape, true) + std::uint64_t{2} * NKV_PAGE_GRAIN_BYTES;
+      new_page_bytes(/*raw=*/true) + std::uint64_t{4} * NKV_PAGE_GRAIN_BYTES;
   const std::size_t run = std::max<std::size_t>(plan_.staging_bytes / source_bytes, 1);
   while (begin < end) {
     const std::size_t stop = std::min(begin + run, end);
@@ -99,7 +104,7 @@ Status Pool::Impl::append_head(const HeadAppend& work, std::size_t begin, std::s
       const Status before = append_head(work, begin, overflow, false, entries);
       if (before != Status::kOk) return before;
       std::vector<Slot> slots;
-      if (!slabs_.allocate(PoolPlan::page_bytes(options_.shape, true), 1, &slots)) {
+      if (!slabs_.allocate(new_page_bytes(/*raw=*/true), 1, &slots)) {
         return fail(Status::kPoolFull, "appending a page in raw form");
       }
       nkv_page_entry& entry = (*entries)[overflow];
@@ -171,7 +176,7 @@ Status Pool::Impl::append(std::uint64_t id, std::uint16_t layer, const HostRows&
   status = find_list_room(heads, pages, what, &blocks);
   if (status != Status::kOk) return status;
   std::vector<Slot> slots;
-  if (!slabs_.allocate(PoolPlan::page_bytes(shape, false), pages * shape.kv_heads, &slots)) {
+  if (!slabs_.allocate(new_page_bytes(/*raw=*/false), pages * shape.kv_heads, &slots)) {
     give_back(blocks);
     return fail(Status::kPoolFull, what);
   }
@@ -189,7 +194,9 @@ Status Pool::Impl::append(std::uint64_t id, std::uint16_t layer, const HostRows&
                           keys, values};
     status = append_head(work, 0, pages, false, &entries[head]);
   }
-  return extend_layer(heads, blocks, entries, status);
+  status = extend_layer(heads, blocks, entries, status);
+  if (status == Status::kOk && options_.codes && pages != 0) keep_gains(layer);
+  return status;
 }
 
 }  // namespace nearkv

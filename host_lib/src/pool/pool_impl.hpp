@@ -39,6 +39,12 @@ struct ListBlock {
   std::uint64_t bytes = 0;
 };
 
+/// What the keys of one (layer, KV head) are multiplied by before they are coded.
+struct HeadGains {
+  std::vector<std::int8_t> gains;  ///< [head_dim]; empty: nobody has set any.
+  bool are_kept = false;           ///< In pages.
+};
+
 struct Sequence {
   std::size_t record = 0;  ///< Index in the sequence table.
   std::uint64_t parent = 0;
@@ -46,6 +52,11 @@ struct Sequence {
   bool dropped = false;         ///< Kept only while forks share its pages.
   std::vector<HeadList> heads;  ///< [layers][kv_heads].
 };
+
+/// Whether a device makes codes and reads by them.
+[[nodiscard]] inline bool offers_codes(Device& device) {
+  return (device.read_csr(NKV_REG_FEATURES) & NKV_FEATURE_CODES) != 0;
+}
 
 /// One (layer, KV head) of a sequence, for last_error().
 [[nodiscard]] std::string place(std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head);
@@ -102,7 +113,11 @@ class Pool::Impl {
   Status codecs(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
                 std::vector<std::uint8_t>* codecs);
 
+  Status set_gains(std::uint16_t layer, std::uint16_t kv_head, std::span<const std::int8_t> gains);
+  Status gains(std::uint16_t layer, std::uint16_t kv_head, std::vector<std::int8_t>* gains);
+
   [[nodiscard]] const ModelShape& shape() const { return options_.shape; }
+  [[nodiscard]] bool has_codes() const { return options_.codes; }
   [[nodiscard]] NearStats stats() const;
   void reset_stats();
   [[nodiscard]] PoolUsage usage() const;
@@ -152,6 +167,15 @@ class Pool::Impl {
   /// Takes over the lists of a layer's heads; cuts those that there is no room for.
   void recover_layer(std::span<HeadList> heads, std::span<std::vector<nkv_page_entry>> lists);
 
+  // pool_gains.cpp
+  [[nodiscard]] HeadGains* find_gains(std::uint16_t layer, std::uint16_t kv_head);
+  /// [head_dim]: those that pages of a head get, zeros if none were set.
+  [[nodiscard]] std::vector<std::int8_t> gains_of(std::uint16_t layer, std::uint16_t kv_head);
+  /// After the first pages of a layer: its gains are theirs from now on.
+  void keep_gains(std::uint16_t layer);
+  /// Takes the gains of a head from a page that has some and is whole, unless they are known.
+  void take_gains(std::size_t head, const nkv_page_entry& entry, const nkv_page_header& header);
+
   // pool_append.cpp
   /// Where `pages` more of each KV head go; kNotFound, kBadArgument.
   Status find_heads(std::uint64_t id, std::uint16_t layer, std::size_t pages,
@@ -168,6 +192,11 @@ class Pool::Impl {
   Status append_staged(const HeadAppend& work, std::size_t begin, std::size_t end, bool raw,
                        std::vector<nkv_page_entry>* entries, std::size_t* overflow);
 
+  /// Size of the pages that append() makes.
+  [[nodiscard]] std::uint32_t new_page_bytes(bool raw) const {
+    return PoolPlan::page_bytes(options_.shape, raw, options_.codes);
+  }
+
   // pool_query.cpp
   /// Where a command finds pages in device memory, and how many of their tokens it may see.
   struct PageRun {
@@ -180,6 +209,10 @@ class Pool::Impl {
   Status add_attend_to(const PageRun& pages, const AttendRequest& request,
                        const AttendOptions& options, std::uint64_t* result);
   void take_result(const AttendRequest& request, std::uint64_t result);
+  /// Whether an approximate mode is not worth so few visible tokens. Never on a device without
+  /// such modes, which is to say so at whatever length.
+  [[nodiscard]] bool are_too_few(const PageRun& pages, std::uint32_t window,
+                                 std::uint8_t sinks) const;
   /// Adds the command over `pages`, which have these `numbers` in their list (empty: they are all
   /// of it), runs the batch and takes the result.
   Status top_k_of(const PageRun& pages, std::span<const std::uint32_t> numbers,
@@ -279,6 +312,7 @@ class Pool::Impl {
   SlabAllocator slabs_;
   ListAllocator lists_;
   std::map<std::uint64_t, Sequence> sequences_;
+  std::vector<HeadGains> gains_;  ///< [layers][kv_heads].
   SequenceTable table_;
   std::uint64_t damaged_pages_ = 0;  ///< Found by recover().
   std::map<std::uint32_t, std::uint32_t>

@@ -18,8 +18,10 @@ std::uint32_t header_checksum(const nkv_pool_header& header) {
 std::string fault_of(const nkv_pool_header& header) {
   if (header.magic != NKV_POOL_MAGIC) return "the memory holds no NearKV pool; create one";
   if (header.version != NKV_POOL_VERSION) {
-    return "the pool was made by version " + std::to_string(header.version) +
-           " of this library's format; create it anew";
+    return "the pool is of format " + std::to_string(header.version) + ", and this library knows " +
+           std::to_string(NKV_POOL_VERSION) +
+           "; what it holds can be computed anew, so delete it and create one, which its engines "
+           "fill again, or read it out with the version of NearKV that wrote it";
   }
   if (header.crc != header_checksum(header)) return "the pool's header is damaged; create it anew";
   return {};

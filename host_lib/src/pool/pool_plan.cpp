@@ -46,8 +46,9 @@ Status check_shape(const ModelShape& shape, std::string* reason) {
 
 }  // namespace
 
-std::uint32_t PoolPlan::page_bytes(const ModelShape& shape, bool raw) {
+std::uint32_t PoolPlan::page_bytes(const ModelShape& shape, bool raw, bool codes) {
   nkv_page_shape page{};
+  page.flags = codes ? std::uint8_t{NKV_PAGE_FLAG_CODES} : std::uint8_t{0};
   page.k_form = raw ? std::uint8_t{NKV_ROW_FORM_RAW} : shape.k_form;
   page.v_form =
       raw && shape.v_form != NKV_ROW_FORM_NONE ? std::uint8_t{NKV_ROW_FORM_RAW} : shape.v_form;
@@ -90,12 +91,12 @@ Status PoolPlan::make(std::uint64_t memory_bytes, const Pool::Options& options, 
   header.max_sequences = sequences ? options.max_sequences : 0;
   header.max_objects = options.max_objects;
   header.max_namespaces = options.max_namespaces;
-  const std::uint64_t raw_page = sequences ? page_bytes(shape, true) : 0;
+  const std::uint64_t most_page = sequences ? most_page_bytes(shape) : 0;
   header.slab_bytes = static_cast<std::uint32_t>(std::max<std::uint64_t>(
-      memory_bytes >= (1ULL << 28) ? 2 << 20 : 1 << 19, std::bit_ceil(4 * raw_page)));
+      memory_bytes >= (1ULL << 28) ? 2 << 20 : 1 << 19, std::bit_ceil(4 * most_page)));
   std::uint64_t least_staging = 0;
   if (sequences) {
-    least_staging = align(4 * raw_page);
+    least_staging = align(4 * most_page);
     plan->lists_bytes = align(std::max<std::uint64_t>(memory_bytes / kListShare, 1 << 16));
     plan->staging_bytes = options.staging_bytes != 0
                               ? align(options.staging_bytes)

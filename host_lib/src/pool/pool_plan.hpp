@@ -19,7 +19,12 @@ struct PoolPlan {
                      std::string* reason);
 
   /// Size of an attendable page; `raw`: with rows that DELTA4 does not hold.
-  static std::uint32_t page_bytes(const ModelShape& shape, bool raw);
+  static std::uint32_t page_bytes(const ModelShape& shape, bool raw, bool codes);
+
+  /// The same of the largest page that a pool of this shape may hold.
+  static std::uint32_t most_page_bytes(const ModelShape& shape) {
+    return page_bytes(shape, /*raw=*/true, /*codes=*/true);
+  }
 };
 
 }  // namespace nearkv

@@ -49,6 +49,13 @@ Status Pool::Impl::add_attend(const AttendRequest& request, const AttendOptions&
   return add_attend_to(pages, request, of_parts(*list, options), result);
 }
 
+bool Pool::Impl::are_too_few(const PageRun& pages, std::uint32_t window, std::uint8_t sinks) const {
+  const std::uint64_t visible =
+      window == 0 ? pages.tokens
+                  : std::min<std::uint64_t>(pages.tokens, std::uint64_t{window} + sinks);
+  return visible < kLeastApproximateTokens && offers_codes(*device_);
+}
+
 Status Pool::Impl::add_attend_to(const PageRun& pages, const AttendRequest& request,
                                  const AttendOptions& options, std::uint64_t* result) {
   const ModelShape& shape = options_.shape;
@@ -81,11 +88,16 @@ Status Pool::Impl::add_attend_to(const PageRun& pages, const AttendRequest& requ
   command.byte_cap = options.byte_cap;
   command.top_k = options.top_k;
   command.mode = options.mode;
+  const bool is_approximate =
+      options.mode == NKV_ATTEND_MODE_BOUNDED || options.mode == NKV_ATTEND_MODE_TAIL;
+  if (is_approximate && are_too_few(pages, options.window, options.sinks)) {
+    command.mode = NKV_ATTEND_MODE_DENSE;
+    ++stats_.dense_fallbacks;
+  }
   command.group = static_cast<std::uint8_t>(request.rows);
   command.query_dtype = request.query_dtype;
   command.z = options.z16;
   command.error = options.error;
-  command.seed = options.seed;
   return batch_->add(command);
 }
 
@@ -199,6 +211,9 @@ Status Pool::Impl::top_k_of(const PageRun& pages, std::span<const std::uint32_t>
   command.sinks = request.sinks;
   command.top_k = request.top_k;
   command.mode = request.mode;
+  if (request.mode == NKV_SELECT_STATISTICAL && are_too_few(pages, request.window, request.sinks)) {
+    command.mode = NKV_SELECT_FULL;
+  }
   command.group = static_cast<std::uint8_t>(request.rows);
   command.query_dtype = request.query_dtype;
   command.z = request.z16;

@@ -156,6 +156,7 @@ void Pool::Impl::recover() {
           std::memcpy(&header, memory_.data() + std::uint64_t{entry.page} * NKV_PAGE_GRAIN_BYTES,
                       sizeof(header));
           if (header.codec != NKV_CODEC_NONE) cold_.emplace(entry.page, header.codec);
+          take_gains(head, entry, header);
         } else {
           share(entry);
         }

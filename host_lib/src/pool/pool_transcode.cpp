@@ -39,7 +39,7 @@ std::size_t Pool::Impl::pages_staged_together(std::uint64_t beside_bytes) const 
   constexpr std::uint64_t kOverheadBytes = 4UL * NKV_PAGE_GRAIN_BYTES;
   constexpr std::uint64_t kTableBytes = 3 * sizeof(nkv_page_entry) + sizeof(std::uint32_t);
   const std::uint64_t page_bytes =
-      2 * std::uint64_t{PoolPlan::page_bytes(options_.shape, true)} + kTableBytes;
+      2 * std::uint64_t{PoolPlan::most_page_bytes(options_.shape)} + kTableBytes;
   const std::uint64_t taken = kOverheadBytes + beside_bytes;
   const std::uint64_t room = plan_.staging_bytes - std::min(taken, plan_.staging_bytes);
   return std::max<std::size_t>(room / page_bytes, 1);
@@ -47,7 +47,7 @@ std::size_t Pool::Impl::pages_staged_together(std::uint64_t beside_bytes) const 
 
 Status Pool::Impl::stage_transcoded(const HeadList& list, std::span<const std::uint32_t> numbers,
                                     std::uint8_t codec, const std::string& what, Staged* staged) {
-  const std::uint32_t room = 2 * PoolPlan::page_bytes(options_.shape, true);
+  const std::uint32_t room = 2 * PoolPlan::most_page_bytes(options_.shape);
   const std::size_t count = numbers.size();
   std::vector<nkv_page_entry> sources;
   for (const std::uint32_t number : numbers) sources.push_back(list.entries[number]);
@@ -110,7 +110,7 @@ Status Pool::Impl::copy_staged(std::uint64_t list, const std::string& what,
 // after a crash finds one of them, or both and keeps one.
 Status Pool::Impl::transcode_run(std::size_t head, std::span<const std::uint32_t> pages,
                                  std::uint8_t codec, const std::string& what, Sequence* sequence) {
-  const std::uint32_t page_bytes = PoolPlan::page_bytes(options_.shape, false);
+  const std::uint32_t page_bytes = new_page_bytes(/*raw=*/false);
   const std::size_t count = pages.size();
   const HeadList& list = sequence->heads[head];
   Staged staged;
