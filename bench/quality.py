@@ -1,180 +1,234 @@
-"""Measures what an answer loses when only part of the cache is kept, by method and budget.
+"""Measures how accurate attention and search by codes are on real models, and what they read.
 
-The shipped model in float32, or a checkpoint of the user's, reads a text with needles; each method
-of the field cuts its cache to a share of the tokens; then the text goes on, and questions come that
-the cut did not know of, or that the prompt had ended with, or that lead from one to the next. A few
-methods cut the caches of small models of other shapes too.
+Keys, values and queries of SmolLM2 and Gemma 3 are captured while they read texts of Debian and
+Python packages, once, and go to the device under test in pages with codes, whose gains come of
+another text. Answers are compared with attention in float64 over the same K and V in bf16. Other
+ways to read or keep less of K and V, written anew from what their makers describe, get the same
+queries. Then the models predict the last tokens of each text with their attention replaced.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import product
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from math import exp
+from statistics import mean
 from typing import Any
 
-from bench import Context
-from bench.kept.agents import measure_agents
-from bench.kept.budgeted import budgeted
-from bench.kept.claims import CLAIMS, SPECULATED
-from bench.kept.costs import CostMeter
-from bench.kept.figures import FEW, Measured
-from bench.kept.measure import (
-    GENERATED_TOKENS,
-    Dense,
-    Quality,
-    decided_keeper,
-    measure,
-    measure_recall,
+from bench import Context, Skipped, each_part
+from bench.real.anchors import CACHES
+from bench.real.captures import CaptureSource, Subject
+from bench.real.measures import (
+    ERRORS,
+    SEARCH_Z16,
+    SEARCHED_TOKENS,
+    TAIL,
+    TAIL_TOKENS,
+    Measures,
 )
-from bench.kept.methods import METHODS
-from bench.kept.pooled import CODECS, Pooled, measure_pooled
-from bench.kept.prefetch import prefetch
-from bench.kept.shapes import ShapesPlan, measure_shapes
-from bench.kept.tasks import Tasks
-from nearkv.core import Codec
-from nearkv.demo.runs import load_model
-from nearkv.results import Result
+from bench.real.predictions import REFERENCE, Coded, Kept, Predictions
+from bench.real.tally import rms
+from bench.real.texts import JUDGED, Text, TextMissing
+from nearkv.core import AttendMode
+from nearkv.real_models import ModelError, fetch_model
+from nearkv.results import Goal, Result
 
-_MODEL = Path(__file__).parents[1] / "engine_integration" / "models" / "recall_3m"
+_SMOLLM2 = Subject("smollm2", (3072, 4096, 8192), 24)
+_GEMMA3 = Subject("gemma3", (4096, 8192, 16384), 176)
+_GEMMA3_LONG = Subject("gemma3", (8192, 16384, 32768), 176)
+
+_MISSES = Goal("<=", 0.003)
+_FAR_MISSES = Goal("<=", 0)
+_BYTES = {
+    ("smollm2", "error_10"): 0.08,
+    ("smollm2", "error_05"): 0.10,
+    ("gemma3", "error_10"): 0.07,
+    ("gemma3", "error_05"): 0.09,
+}
+"""Goals by model and error."""
+_K_BYTES = 0.4
+_EQUAL = 0.999
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """How much is measured. `lengths`: how many texts of so many tokens, for recall alone."""
+    """How much is measured: queries of each text and layer, and tokens that are predicted."""
 
-    tokens: int = 4096
-    texts: int = 3
-    lengths: dict[int, int] = field(default_factory=lambda: {1024: 3, 2048: 3, 8192: 1})
-    budgets: tuple[float, ...] = (0.03, 0.05, 0.10, 0.16, 0.20, 0.50)
-    generated_tokens: int = GENERATED_TOKENS
-    agents: int = 3
-    agent_tokens: int = 1024
-    shapes: ShapesPlan = field(default_factory=ShapesPlan)
+    subjects: tuple[Subject, ...] = (_SMOLLM2, _GEMMA3)
+    places: tuple[int, ...] = (4, 24)
+    texts: tuple[Text, ...] = JUDGED
+    predicted_tokens: int = 32
 
 
-_TINY = _Plan(384, 1, {256: 1}, (0.20,), 32, 2, 256, ShapesPlan(256, 1, (0.20,), ("h2o", "tail")))
-_LONG = _Plan(
-    16384,
-    10,
-    {2048: 10, 4096: 10, 8192: 10, 24576: 3},
-    agents=6,
-    agent_tokens=4096,
-    shapes=ShapesPlan(4096, 10),
-)
+_LONG = _Plan((_SMOLLM2, _GEMMA3, _GEMMA3_LONG), (24, 176, 32), predicted_tokens=64)
+_TINY = _Plan((Subject("smollm2", (2304,), 2, layers=2),), (1,), JUDGED[:1], predicted_tokens=8)
 
 
 def run(context: Context) -> Iterator[Result]:
-    """Yields the agents' and the prefetch's figures first, and all others at the end."""
+    """Yields the figures of one model after the other."""
     plan = _TINY if context.tiny else _LONG if context.long else _Plan()
-    folder = context.model or _MODEL
-    model, tokenizer = load_model(folder, "float32")
-    if not (whole := budgeted(model.config).all):
-        context.progress(f"{folder.name} keeps more than a budget cuts: none of a pool's retention")
-    tasks = Tasks(tokenizer)
-    measured = Measured(plan.budgets, context.device)
-    measured.extra = {"texts": plan.texts, "tokens": plan.tokens, "model": folder.name}
-    cases = [(name, budget) for name in METHODS for budget in plan.budgets]
-    if not context.tiny:
-        cases += [
-            (claim.method, claim.budget)
-            for claim in CLAIMS
-            if (claim.method, claim.budget) not in cases
-        ]
+    if context.model is not None:
+        own = replace(plan.subjects[0], model=context.model.name)
+        plan = replace(plan, subjects=(own,), places=plan.places[:1])
+    yield from each_part(
+        _measured(context, plan, subject, places)
+        for subject, places in zip(plan.subjects, plan.places, strict=True)
+    )
+
+
+def _measured(context: Context, plan: _Plan, subject: Subject, places: int) -> Iterator[Result]:
     try:
-        codecs = CODECS if whole else ()
-        yield from _measure(context, plan, model, tasks, cases, codecs, measured)
-    except KeyboardInterrupt:
-        if all(case in measured.kept for case in cases) and len(measured.dense.losses) > 1:
-            yield from measured.results()
-        raise
-    yield from measured.results()
-    if context.model is None:
-        yield from measure_shapes(context, plan.shapes)
+        folder = context.model or fetch_model(subject.model)
+    except ModelError as error:
+        raise Skipped(f"{subject.name}: no real model: {error}") from error
+    source = CaptureSource(subject, folder, context.progress)
+    measures = Measures(subject)
+    predictions: Predictions | None = None
+    lacking = []
+    try:
+        for text in plan.texts:
+            try:
+                _measure(context, source, text, places, measures)
+                predictions = predictions or _predictions(context, plan, source)
+                predictions.predict(text, _saying(context, subject, text))
+            except TextMissing as missing:
+                lacking.append(f"{subject.name}: {missing}")
+    finally:
+        if measures.searched:
+            yield from _Figures(context, measures).results()
+        if predictions is not None:
+            yield from _predicted(context, subject, predictions)
+    if lacking:
+        raise Skipped(*lacking)
+
+
+def _saying(context: Context, subject: Subject, text: Text) -> Callable[[str], None]:
+    return lambda what: context.progress(f"{subject.name}, {text.name}: {what}")
 
 
 def _measure(
-    context: Context,
-    plan: _Plan,
-    model: Any,
-    tasks: Tasks,
-    cases: list[tuple[str, float]],
-    codecs: Sequence[Codec],
-    measured: Measured,
-) -> Iterator[Result]:
-    yield from _agents(context, plan, model, tasks, measured.extra)
-    for seed in range(plan.texts):
-        context.progress(f"text {seed + 1} of {plan.texts}: reading {plan.tokens} tokens")
-        dense = Dense(model, tasks.draw(seed, plan.tokens), plan.generated_tokens)
-        measure(dense, None, 1.0, measured.dense)
-        if seed == 0:
-            yield from _prefetch(context, dense, measured.extra)
-            _measure_costs(context, dense, cases, measured)
-        for name, budget in cases:
-            context.progress(f"text {seed + 1} of {plan.texts}, {name} at {budget:.3g}")
-            quality = measured.kept.setdefault((name, budget), Quality())
-            measure(dense, METHODS[name], budget, quality)
-        for case in product(codecs, plan.budgets):
-            codec, budget = case
-            context.progress(f"text {seed + 1} of {plan.texts}, a pool's {codec.name} at {budget}")
-            pooled = measured.pooled.setdefault(case, Pooled())
-            measure_pooled(model, dense.task, context.device, codec, budget, pooled)
-    for tokens, texts in plan.lengths.items():
-        for seed in range(texts):
-            dense = Dense(model, tasks.draw(100 + seed, tokens), 1)
-            for name, method in METHODS.items():
-                context.progress(f"{tokens} tokens, text {seed + 1} of {texts}, {name}")
-                quality = measured.by_length.setdefault((name, tokens), Quality())
-                measure_recall(dense, decided_keeper(dense, method, FEW), quality)
-
-
-def _measure_costs(
-    context: Context, dense: Dense, cases: list[tuple[str, float]], measured: Measured
+    context: Context, source: CaptureSource, text: Text, places: int, measures: Measures
 ) -> None:
-    costs = CostMeter(dense, context.device)
-    measured.dense_cost = costs.of(None, 1.0)
-    for name, budget in cases:
-        if METHODS[name].has_commands:
-            context.progress(f"bytes and time of {name} at {budget:.3g}")
-            measured.costs[name, budget] = costs.of(METHODS[name], budget)
+    captures = source.layers_of(text)
+    measures.texts.append(text.name)
+    for capture in captures:
+        say = _saying(context, source.subject, text)
+        measures.measure(capture, context.device, places, say)
 
 
-def _agents(
-    context: Context, plan: _Plan, model: Any, tasks: Tasks, extra: dict[str, Any]
-) -> Iterator[Result]:
-    context.progress(f"{plan.agents} agents: reading {plan.agent_tokens} tokens each")
-    agents = [
-        Dense(model, tasks.draw(200 + seed, plan.agent_tokens), 1) for seed in range(plan.agents)
-    ]
-    shared, alike = (measure_agents(agents, rule, FEW) for rule in ("workflow", "uniform"))
-    extra = {**extra, "agents": plan.agents, "tokens": plan.agent_tokens, "budget": FEW}
-    for name, value, equal in (
-        ("next", shared.next, alike.next),
-        ("early", shared.early, alike.early),
-    ):
-        yield Result(
-            name=f"quality/workflow/recall_of_{name}",
+def _predictions(context: Context, plan: _Plan, source: CaptureSource) -> Predictions:
+    device, gains = context.device, source.gains
+    ways = {REFERENCE: Kept(REFERENCE)}
+    ways |= {
+        name: Coded(device, gains, AttendMode.BOUNDED, error=error)
+        for name, error in ERRORS.items()
+    }
+    ways[TAIL] = Coded(device, gains, AttendMode.TAIL, top_k=TAIL_TOKENS)
+    ways |= {name: Kept(name) for name in CACHES}
+    return Predictions(source, plan.predicted_tokens, ways)
+
+
+class _Figures:
+    """The results of one subject's measures."""
+
+    def __init__(self, context: Context, measures: Measures) -> None:
+        self._device = context.device
+        self._measures = measures
+        self._name = f"quality/{measures.subject.name}"
+        self._about = {"texts": measures.texts, "tokens": measures.subject.tokens}
+
+    def results(self) -> Iterator[Result]:
+        """The device's, then those of the methods beside it."""
+        for name in ERRORS:
+            yield from self._bounded(name)
+        yield from self._tail()
+        yield from self._search()
+        for name in self._measures.methods:
+            if name not in (*ERRORS, TAIL):
+                yield self._other(name)
+
+    def _bounded(self, name: str) -> Iterator[Result]:
+        tally, error = self._measures.methods[name], ERRORS[name]
+        extra = tally.summary() | {"dense_commands": self._measures.dense[name]}
+        most = _BYTES.get((self._measures.subject.model, name))
+        goal = None if most is None else Goal("<=", most)
+        yield self._result(f"{name}/bytes", tally.bytes, "of bf16 K and V", extra, goal)
+        for what, limit, goal in (
+            ("misses", error, _MISSES),
+            ("misses_beyond_twice", 2 * error, _FAR_MISSES),
+        ):
+            missed, pairs = tally.beyond(limit), extra["pairs"]
+            counts = {"missed": missed, "pairs": pairs}
+            yield self._result(f"{name}/{what}", missed / pairs, "of pairs", counts, goal)
+        claims = self._measures.claims[name]
+        for what, groups in (("layer", claims.by_layer), ("tokens", claims.by_length)):
+            if not groups:
+                continue
+            curve = {
+                "plot": f"error of {self._measures.subject.name}, as claimed, by {what}",
+                "line": name,
+                "x_label": what,
+                "x": list(groups),
+                "y": [rms(parts) for parts in groups.values()],
+            }
+            value = rms([part for parts in groups.values() for part in parts])
+            unit = "of the claimed bound, rms"
+            yield self._result(f"{name}/error_by_{what}", value, unit, {"curve": curve})
+
+    def _tail(self) -> Iterator[Result]:
+        tally = self._measures.methods[TAIL]
+        extra = tally.summary()
+        yield self._result(f"{TAIL}/bytes", tally.bytes, "of bf16 K and V", extra)
+        for what in "median_error", "p99_error":
+            yield self._result(f"{TAIL}/{what}", extra[what], "of |O|", extra)
+
+    def _search(self) -> Iterator[Result]:
+        measures, name = self._measures, f"statistical_{SEARCHED_TOKENS}"
+        extra = {"pairs": measures.searched, "z": SEARCH_Z16 / 16}
+        share = mean(measures.search_shares)
+        yield self._result(f"{name}/bytes", share, "of bf16 K", extra, Goal("<=", _K_BYTES))
+        equal = measures.found / measures.searched
+        yield self._result(f"{name}/equal_to_full", equal, "of pairs", extra, Goal(">=", _EQUAL))
+
+    def _other(self, name: str) -> Result:
+        extra = self._measures.methods[name].summary()
+        return self._result(f"beside/{name}", extra["median_error"], "of |O|, median", extra)
+
+    def _result(
+        self, name: str, value: float, unit: str, extra: dict[str, Any], goal: Goal | None = None
+    ) -> Result:
+        return Result(
+            name=f"{self._name}/{name}",
             value=value,
-            unit="of needles",
-            device=context.device,
-            extra={**extra, "equal_shares": equal},
-            **({"peer": "equal shares", "peer_value": equal} if equal else {}),
+            unit=unit,
+            goal=goal,
+            device=self._device,
+            extra=self._about | extra,
         )
 
 
-def _prefetch(context: Context, dense: Dense, extra: dict[str, Any]) -> Iterator[Result]:
-    context.progress("prefetches along the output")
-    top = prefetch(dense, 4, 4)
-    yield Result(
-        name="quality/prefetch/top_4_accuracy",
-        value=top.accuracy,
-        unit="of pages",
-        peer="CXL-SpecKV's claim",
-        peer_value=SPECULATED,
-        extra=extra,
-    )
-    yield Result(
-        name="quality/prefetch/8_for_the_top_4",
-        value=prefetch(dense, 8, 4).coverage,
-        unit="of pages",
-        extra=extra,
-    )
+def _predicted(context: Context, subject: Subject, predictions: Predictions) -> Iterator[Result]:
+    of_bf16 = predictions.predicted[REFERENCE]
+    for name, way in predictions.predicted.items():
+        if not way.losses:
+            continue
+        extra = {
+            "tokens": len(way.divergences),
+            "bytes": mean(way.bytes),
+            "same_likeliest": mean(way.agreed),
+        }
+        yield Result(
+            name=f"quality/{subject.name}/perplexity/{name}",
+            value=exp(mean(way.losses)),
+            unit="perplexity",
+            peer=None if name == REFERENCE else "bf16",
+            peer_value=None if name == REFERENCE else exp(mean(of_bf16.losses)),
+            device=context.device,
+            extra=extra,
+        )
+        if name != REFERENCE:
+            yield Result(
+                name=f"quality/{subject.name}/divergence/{name}",
+                value=mean(way.divergences),
+                unit="nats",
+                device=context.device,
+                extra=extra,
+            )

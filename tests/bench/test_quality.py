@@ -1,217 +1,333 @@
-"""What the quality bench claims of methods that keep part of a cache."""
+"""What the quality bench measures answers by, and what it sets beside them."""
 
 from pathlib import Path
 
 import pytest
 import torch
-from transformers import Qwen2Config, Qwen2ForCausalLM
+from transformers import Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, LlamaForCausalLM
 
 pytest.importorskip("nearkv.core", exc_type=ImportError)
 
-from bench import Context, quality
-from bench.kept.agents import measure_agents
-from bench.kept.attention import page_means, planes_of
-from bench.kept.claims import CLAIMS
-from bench.kept.costs import CostMeter
-from bench.kept.figures import FIGURES
-from bench.kept.keepers import PolicyKeeper
-from bench.kept.measure import Dense, Quality, measure
-from bench.kept.methods import METHODS, Method
-from bench.kept.pooled import CODECS
-from bench.kept.prefetch import prefetch
-from bench.kept.selections import by_page, by_score, by_sign, chosen
-from bench.kept.tasks import HOPS, NEEDLES, Tasks
-from nearkv.core import PAGE_TOKENS
-from nearkv.demo import DemoError
-from nearkv.demo.runs import load_model
-from nearkv.retention import Kept, retention_budgets, retention_policies
+from bench.real import captures, reading
+from bench.real.anchors import CACHES, Anchors, KeptCache, q4_0, q8_0
+from bench.real.answers import CodedLayer, JudgedAnswer, Layer
+from bench.real.captures import CaptureSource, LayerCapture, Subject
+from bench.real.measures import Measures
+from bench.real.predictions import REFERENCE, Coded, Kept, Predictions
+from bench.real.reading import NotAttention, Reading, global_layers
+from bench.real.tally import Claims, Tally, rms
+from bench.real.texts import CALIBRATION, Text, TextMissing
+from nearkv.core import AttendMode, Select
 
-MODEL = Path(__file__).parents[2] / "engine_integration" / "models" / "recall_3m"
-GENERATED = 48
+TOKENS = 2304
+DEVICE = "model:"
+
+
+def random(*shape: int, seed: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 @pytest.fixture(scope="module")
-def tasks() -> Tasks:
-    return Tasks(load_model(MODEL, "float32")[1])
-
-
-@pytest.fixture(scope="module")
-def dense(tasks: Tasks) -> Dense:
-    return Dense(load_model(MODEL, "float32")[0], tasks.draw(0, 400), GENERATED)
-
-
-def quality_of(dense: Dense, method: Method | None, budget: float) -> Quality:
-    measured = Quality()
-    measure(dense, method, budget, measured)
-    return measured
-
-
-def test_dense_attention_recalls_every_needle(dense):
-    measured = quality_of(dense, None, 1.0)
-    assert measured.recalled == measured.recalled_asked == [[True] * NEEDLES]
-    assert measured.divergences == [pytest.approx(0, abs=1e-6)]
-    assert measured.hops == [[True] * HOPS]
-    assert measured.same_tokens == [GENERATED]
-    assert measured.drifts == [pytest.approx(0, abs=1e-6)]
-
-
-@pytest.mark.parametrize("name", ["streaming_llm", "h2o", "r_kv", "flexicache"])
-def test_a_budget_of_all_tokens_is_dense_attention(dense, name):
-    measured = quality_of(dense, METHODS[name], 1.0)
-    assert measured.divergences == [pytest.approx(0, abs=1e-6)]
-    assert measured.recalled == [[True] * NEEDLES]
-
-
-def test_what_a_window_has_left_behind_is_not_recalled(dense):
-    measured = quality_of(dense, METHODS["streaming_llm"], 0.2)
-    assert not any(measured.recalled[0][: NEEDLES // 2])
-
-
-def test_selection_by_query_recalls_at_a_budget_at_which_eviction_does_not(dense):
-    selected = quality_of(dense, METHODS["top_k"], 0.1)
-    evicted = quality_of(dense, METHODS["h2o"], 0.1)
-    assert all(selected.recalled[0])
-    assert sum(evicted.recalled[0]) < NEEDLES / 2
-    assert selected.divergences[0] < evicted.divergences[0]
-
-
-def test_a_window_loses_the_thread_where_the_tail_keeps_it(dense):
-    window = quality_of(dense, METHODS["streaming_llm"], 0.1)
-    tail = quality_of(dense, METHODS["tail"], 0.1)
-    assert window.hops == [[False] * HOPS]
-    assert tail.hops == [[True] * HOPS]
-    assert tail.divergences[0] < window.divergences[0]
-    assert tail.same_tokens[0] >= window.same_tokens[0]
-
-
-def test_each_answer_of_a_chain_spells_the_next_key(tasks):
-    decode = load_model(MODEL, "float32")[1].decode
-    task = tasks.draw(3, 600)
-    for first, second in zip(task.chain, task.chain[1:], strict=False):
-        digits = decode(first.answer).removesuffix(";")
-        key = "".join("abcdefghij"[int(digit)] for digit in digits)
-        assert decode(second.asked) == f"\n@{key}="
-    text = decode(task.prompt)
-    for question in (*task.questions, *task.chain):
-        assert decode([*question.asked, *question.answer]) in text
-        assert 0 <= question.depth < 1
-    assert len(task.prompt) == pytest.approx(600, abs=60)
-    with pytest.raises(ValueError, match="but"):
-        tasks.draw(0, 10**6)
-
-
-def test_a_step_reads_less_with_fewer_tokens_and_counts_what_it_learns_from(dense):
-    costs = CostMeter(dense, "cpu:")
-    all_tokens = costs.of(None, 1.0)
-    assert all_tokens.near_bytes > costs.of(METHODS["streaming_llm"], 0.5).near_bytes
-    window, h2o = (costs.of(METHODS[name], 0.2) for name in ("streaming_llm", "h2o"))
-    assert window.near_bytes < h2o.near_bytes
-    assert window.link_bytes < h2o.link_bytes < all_tokens.moved_bytes
-    for name, method in METHODS.items():
-        assert method.has_commands == (name not in ("quest", "sign"))
-        assert not method.has_commands or costs.of(method, 0.2).seconds > 0
-
-
-def test_a_prefetch_of_every_page_misses_none(dense):
-    pages = len(dense.task.prompt) // PAGE_TOKENS + 2
-    assert prefetch(dense, pages, 1).coverage > 0.9
-    few = prefetch(dense, 1, 4)
-    assert 0 < few.coverage <= 0.25 and few.accuracy > few.coverage
-
-
-def test_the_bench_measures_every_policy_budget_and_claim(tmp_path):
-    results = {one.name: one for one in quality.run(Context(tiny=True))}
-    for method, one in METHODS.items():
-        costs = ("near", "link", "time") if one.has_commands else ()
-        for figure in (*FIGURES, *costs):
-            curve = results[f"quality/{method}/{figure}"].extra["curve"]
-            assert len(curve["x"]) == len(curve["y"]) == 1
-    assert results["quality/tail/recall"].value >= results["quality/streaming_llm/recall"].value
-    for codec in CODECS:
-        assert results[f"quality/pool_{codec.name.lower()}/page_bytes"].value < 1
-    assert 0 < results["quality/prefetch/top_4_accuracy"].value <= 1
-    assert results["quality/claims/h2o_20/recall"].peer == "the paper"
-    assert {claim.budget for claim in CLAIMS} >= {0.10, 0.16, 0.20}
-
-
-def test_a_checkpoint_of_the_users_is_measured_and_a_folder_without_one_refused(tmp_path):
-    _, tokenizer = load_model(MODEL, "float32")
-    shape = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "head_dim": 32}
-    shape |= {"num_key_value_heads": 2, "intermediate_size": 64, "vocab_size": len(tokenizer)}
-    torch.manual_seed(1)
-    Qwen2ForCausalLM(Qwen2Config(**shape)).save_pretrained(tmp_path / "dense")
-    tokenizer.save_pretrained(tmp_path / "dense")
-    results = list(quality.run(Context(tiny=True, model=tmp_path / "dense")))
-    assert results[0].extra["model"] == "dense"
-    with pytest.raises(DemoError, match="no model"):
-        list(quality.run(Context(tiny=True, model=tmp_path)))
-
-
-def test_every_policy_that_ships_is_measured():
-    assert {method.policy for method in METHODS.values()} == set(retention_policies())
-    rules = {method.rule for method in METHODS.values()}
-    assert rules | {"workflow"} == set(retention_budgets())
-
-
-def test_the_agent_that_runs_next_recalls_more_than_one_that_waits(dense, tasks):
-    agents = [dense, Dense(dense.model, tasks.draw(1, 400), 1)]
-    in_turn = measure_agents(agents, "workflow", 0.4)
-    alike = measure_agents(agents, "uniform", 0.4)
-    assert alike.next == alike.early
-    assert in_turn.next > in_turn.early
-    assert in_turn.next >= alike.next
-
-
-def test_heads_keep_no_more_than_the_budget_and_what_is_gone_stays_gone(dense):
-    keeper = PolicyKeeper(METHODS["r_kv"], 0.1, dense.watcher)
-    keeper.decide()
-    before = [kept == Kept.ABSENT.value for layer in keeper.kept for kept in layer]
-    assert keeper.kept_share() <= 0.1
-    dense.run(keeper, dense.task.continued)
-    after = [kept == Kept.ABSENT.value for layer in keeper.kept for kept in layer]
-    assert keeper.kept_share() <= 0.1
-    assert all((old <= new[: len(old)]).all() for old, new in zip(before, after, strict=True))
-
-
-def test_what_is_demoted_may_come_back(dense):
-    keeper = PolicyKeeper(METHODS["h2o_undone"], 0.1, dense.watcher)
-    keeper.decide()
-    before = [kept.copy() for layer in keeper.kept for kept in layer]
-    dense.run(keeper, dense.task.continued)
-    after = [kept for layer in keeper.kept for kept in layer]
-    assert all((kept != Kept.ABSENT.value).all() for kept in after)
-    assert any(
-        (new[: len(old)][old == Kept.DEMOTED.value] == Kept.EXACT.value).any()
-        for old, new in zip(before, after, strict=True)
+def capture() -> LayerCapture:
+    """Keys that drift from page to page, and queries that are like some of them."""
+    drift = random(2, TOKENS // 64, 64, seed=1).repeat_interleave(64, 1)
+    keys = (drift + random(2, TOKENS, 64, seed=2)).bfloat16()
+    queries = 1.5 * keys[:, ::800].float()[..., None, :] + random(2, 3, 3, 64, seed=3)
+    return LayerCapture(
+        layer=7,
+        keys=keys,
+        values=random(2, TOKENS, 64, seed=4).bfloat16(),
+        queries=queries.transpose(0, 1).bfloat16().contiguous(),
+        positions=(2047, 2203, 2303),
+        scale=0.125,
+        gains=torch.zeros(2, 64, dtype=torch.int8),
     )
 
 
-def test_planes_are_within_half_a_step_of_a_channels_range():
-    rows = torch.randn(2, 3 * PAGE_TOKENS + 5, 8, generator=torch.Generator().manual_seed(1))
-    for planes in (1, 2, 8):
-        for page, coarse in zip(
-            rows.split(PAGE_TOKENS, 1), planes_of(rows, planes).split(PAGE_TOKENS, 1), strict=True
-        ):
-            span = page.amax(1, keepdim=True) - page.amin(1, keepdim=True)
-            assert ((page - coarse).abs() <= span / 2 ** (planes + 1) * 1.001 + 1e-6).all()
-    first = rows[:, :PAGE_TOKENS]
-    assert torch.allclose(page_means(rows)[:, 0], first.mean(1))
+@pytest.fixture(scope="module")
+def layer(capture: LayerCapture) -> Layer:
+    return Layer(capture)
 
 
-def test_a_row_reads_the_best_of_what_an_estimate_leaves():
-    random = torch.Generator().manual_seed(2)
-    queries = torch.randn(2, 3, 16, generator=random)
-    keys = torch.randn(2, 4 * PAGE_TOKENS, 16, generator=random)
-    scores = queries @ keys.mT
-    best = chosen(by_score, queries, keys, 20)
-    assert (scores[best].view(2, 3, 20).amin(-1) == scores.topk(20).values[..., -1]).all()
-    for estimate, least in ((by_sign, 0.3), (by_page, 0.1)):
-        found = chosen(estimate, queries, keys, 20)
-        assert (found.sum(-1) == 20).all()
-        assert (found & best).sum() > least * best.sum()
-    # A page's bound is never below a score in it; signs tell two sides of a channel apart.
-    assert (by_page(queries, keys) >= scores - 1e-4).all()
-    assert len(by_sign(torch.eye(16)[None, :1], keys[:1])[0, 0, :PAGE_TOKENS].unique()) == 2
-    pages = chosen(by_page, queries, keys, PAGE_TOKENS).unflatten(-1, (4, PAGE_TOKENS)).sum(-1)
-    assert (pages.sort(-1).values == torch.tensor([0, 0, 0, PAGE_TOKENS])).all()
-    assert chosen(by_score, queries, keys, 10**6).all()
+def test_exact_attention_sees_the_tokens_up_to_the_query_s_own(capture, layer):
+    query = layer.query(1)
+    assert query.tokens == 2204
+    exact = layer.exact(query)
+    keys, values = capture.keys[1, :2204].double(), capture.values[1, :2204].double()
+    weights = (keys @ query.rows[1, 2].double() * 0.125).softmax(0)
+    assert torch.allclose(exact[1, 2], weights @ values, rtol=1e-12)
+    assert layer.errors(query, exact).tolist() == [0] * 6
+    assert layer.errors(query, 1.25 * exact) == pytest.approx([0.25] * 6)
+
+
+def test_attention_by_codes_reads_less_and_keeps_its_error(layer):
+    coded = CodedLayer(layer, DEVICE)
+    query = layer.query(2)
+    answers = {error: coded.attend(query, AttendMode.BOUNDED, error=error) for error in (0.05, 0.1)}
+    for error, answer in answers.items():
+        assert answer.errors.shape == answer.bound.shape == (6,)
+        assert answer.errors.max() < answer.bound.max() <= error
+        assert not answer.is_dense
+    assert answers[0.1].share < answers[0.05].share < 1
+    assert coded.attend(query, AttendMode.DENSE).errors.max() < 1e-4
+
+
+def test_a_search_is_judged_by_its_ids_and_its_bytes_of_keys(layer, monkeypatch):
+    coded = CodedLayer(layer, DEVICE)
+    share, equal = coded.search(layer.query(2), 64, 96)
+    assert equal == 6
+    assert 0.1 < share < 1
+    top = coded._top
+
+    def another(*asked, mode, **how):
+        ids, near = top(*asked, mode=mode, **how)
+        return (ids if mode == Select.FULL else [[*ids[0][1:], TOKENS], *ids[1:]]), near
+
+    monkeypatch.setattr(coded, "_top", another)
+    assert coded.search(layer.query(2), 64, 96)[1] == 4
+
+
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda anchors, query: anchors.top_k(query, query.tokens),
+        lambda anchors, query: anchors.quest(query, 1.0),
+        lambda anchors, query: anchors.vattention(query, 0.0, 1.0),
+    ],
+)
+def test_a_way_to_choose_that_takes_all_tokens_is_exact(layer, choose):
+    assert choose(Anchors(layer), layer.query(1)).errors.max() < 1e-5
+
+
+def test_pages_without_their_best_tokens_have_the_means_of_the_others(capture):
+    keys, values = capture.keys.clone(), capture.values.clone()
+    keys[:], values[:] = keys[:, :1], values[:, :1]
+    same = Layer(LayerCapture(**vars(capture) | {"keys": keys, "values": values}))
+    assert Anchors(same).top_k(same.query(1), 8).errors.max() < 1e-5
+
+
+def test_bytes_of_chosen_tokens_are_the_union_over_a_group(layer):
+    query = layer.query(2)
+    alike = type(query)(query.rows[:, :1].expand(-1, 3, -1), query.tokens)
+    pages = round(0.05 * query.tokens / 16)
+    least_and_most = 1 / 16
+    share = Anchors(layer).quest(alike, 0.05).share
+    assert share == pytest.approx(16 * pages / query.tokens + least_and_most)
+    assert Anchors(layer).quest(query, 0.05).share > share
+
+
+def test_samples_are_as_many_as_the_denominator_asks_for(capture, layer):
+    """Equal scores need the first sample alone; uneven ones more."""
+    query = layer.query(2)
+    none = type(query)(0 * query.rows, query.tokens)
+    assert Anchors(layer).vattention(none, 0.0, 0.01).share < 0.15
+    assert Anchors(layer).vattention(query, 0.0, 0.01).share > 0.3
+
+
+def test_blocks_are_ggml_s(layer):
+    rows = torch.zeros(2, 64)
+    rows[0, :32] = torch.arange(-16, 16) / 16
+    rows[1, 40] = -8
+    assert torch.equal(q8_0(torch.zeros(2, 64)), torch.zeros(2, 64))
+    assert (q8_0(rows) - rows).abs().max() <= 0.5 / 127 + 1e-3
+    # The largest magnitude, -1, is cell 0 of 16, so a step is 1/8 and 7 steps are the most.
+    cells = (torch.arange(-16, 16) / 2 + 0.5).floor().clamp(max=7)
+    assert torch.equal(q4_0(rows)[0, :32], cells / 8)
+    assert q4_0(rows)[1, 40] == -8
+    errors = [KeptCache(layer, name).attend(layer.query(2)).errors.max() for name in CACHES]
+    assert 0 < errors[0] < 0.02 < errors[1] < 0.5
+
+
+def test_tallies_count_pairs_and_claims_leave_dense_answers_out():
+    tally, claims = Tally(), Claims()
+    bound = torch.tensor([0.1, 0.1]).numpy()
+    answer = JudgedAnswer(torch.tensor([0.05, 0.25]).numpy(), 0.5, bound)
+    dense = JudgedAnswer(torch.tensor([0.0, 0.0]).numpy(), 1.0, 0 * bound, is_dense=True)
+    for each in answer, dense:
+        tally.add(3, each)
+        claims.add(3, 4096, True, each)
+    claims.add(3, 2048, False, answer)
+    assert tally.summary()["pairs"] == 4
+    assert (tally.bytes, tally.beyond(0.1), tally.beyond(0.3)) == (0.75, 1, 0)
+    assert set(claims.by_layer) == {3}
+    assert set(claims.by_length) == {4096, 2048}
+    assert rms(claims.by_layer[3]) == pytest.approx((0.5 * (0.5**2 + 2.5**2)) ** 0.5)
+
+
+def llama() -> LlamaForCausalLM:
+    torch.manual_seed(5)
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=97,
+            hidden_size=96,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=6,
+            num_key_value_heads=2,
+            head_dim=64,
+        )
+    ).eval()
+
+
+def gemma3() -> Gemma3ForCausalLM:
+    torch.manual_seed(6)
+    return Gemma3ForCausalLM(
+        Gemma3TextConfig(
+            vocab_size=97,
+            hidden_size=96,
+            intermediate_size=64,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            num_key_value_heads=1,
+            head_dim=64,
+            query_pre_attn_scalar=64,
+            sliding_window=100,
+            layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        )
+    ).eval()
+
+
+class Letters:
+    """A tokenizer: a token for each character."""
+
+    def __call__(self, text: str, **_: object):
+        ids = torch.tensor([[ord(character) % 97 for character in text]])
+        return type("Tokens", (), {"input_ids": ids})
+
+
+def text_of(*parts: str, name: str = "some", has_needle: bool = False) -> Text:
+    return Text(name, lambda: iter(parts), "a package", has_needle)
+
+
+WORDS = "".join(f"{number * number} words, " for number in range(400))
+
+
+@pytest.mark.parametrize("make", [llama, gemma3])
+def test_reading_in_chunks_sees_what_reading_at_once_does(make, monkeypatch):
+    model, ids = make(), torch.arange(700) % 97
+    layers = global_layers(model.config)
+    assert layers == ([0, 1] if make is llama else [1])
+    seen = []
+    for chunk in (256, 1024):
+        monkeypatch.setattr(reading, "_CHUNK_TOKENS", chunk)
+        read = Reading(model, layers)
+        read.read(ids, lambda _: None)
+        assert read.scales == dict.fromkeys(layers, 64**-0.5)
+        seen.append([(read.queries(layer), *read.rows(layer)) for layer in layers])
+    for chunked, whole in zip(*seen, strict=True):
+        for rows, expected in zip(chunked, whole, strict=True):
+            assert rows.dtype == torch.bfloat16
+            assert rows.shape[1] == 700
+            assert (rows - expected).float().norm() < 1e-2 * expected.float().norm()
+
+
+def test_a_layer_that_does_not_attend_to_what_was_seen_is_noticed(monkeypatch):
+    def unmasked(module, query, key, value, mask, **options):
+        return 1.1 * attend(module, query, key, value, mask, **options)[0], None
+
+    attend = reading.sdpa_attention_forward
+    monkeypatch.setattr(reading, "sdpa_attention_forward", unmasked)
+    with pytest.raises(NotAttention):
+        Reading(llama(), [0]).read(torch.arange(64), lambda _: None)
+
+
+def test_a_needle_is_in_the_text_and_asked_for_at_its_end():
+    tokens = text_of(WORDS, has_needle=True).tokens(Letters(), 2000)
+    written = "".join(chr(32 + (token - 32) % 97) for token in tokens.tolist())
+    assert tokens.shape == (2000,)
+    assert written.endswith("in Lisbon is")
+    assert 0.3 < written.index("731946") / 2000 < 0.45
+    assert torch.equal(text_of(WORDS).tokens(Letters(), 50), Letters()(WORDS).input_ids[0, :50])
+
+
+def test_a_text_that_is_missing_or_short_names_its_package():
+    def missing():
+        yield Path("/nowhere/text").read_text()
+
+    with pytest.raises(TextMissing, match="a package"):
+        Text("missing", missing, "a package").tokens(Letters(), 5)
+    with pytest.raises(TextMissing, match=r"3 of 5 tokens.*a package"):
+        text_of("abc").tokens(Letters(), 5)
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    """A small model and its captures, in a cache of their own; `said` is its progress."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(captures, "load_model", lambda *_: (llama(), None))
+    monkeypatch.setattr(captures.AutoTokenizer, "from_pretrained", lambda *_, **__: Letters())
+    llama().config.save_pretrained(tmp_path / "small")
+    monkeypatch.setattr(captures, "CALIBRATION", text_of(WORDS[100:], name=CALIBRATION.name))
+
+    def make(positions: int = 4):
+        subject = Subject("small", (2112, 2304), positions)
+        return CaptureSource(subject, tmp_path / "small", said.append)
+
+    said: list[str] = []
+    make.said = said
+    return make
+
+
+def test_a_text_is_read_once(source):
+    text = text_of(WORDS)
+    first = source().layers_of(text)
+    assert [said for said in source.said if "reading" in said] == [
+        "small_2k: reading man_bash, once",
+        "small_2k: reading some, once",
+    ]
+    source.said.clear()
+    again = source().layers_of(text)
+    assert source.said == []
+    for one, other in zip(first, again, strict=True):
+        assert torch.equal(one.keys, other.keys)
+        assert torch.equal(one.gains, other.gains)
+    assert [layer.layer for layer in again] == [0, 1]
+    assert again[0].queries.shape == (8, 2, 3, 64)
+    assert again[0].positions == tuple(
+        position for length in (2112, 2304) for position in source().subject.positions_of(length)
+    )
+    source(positions=5).layers_of(text)
+    assert any("reading some" in said for said in source.said)
+    assert not any("reading man_bash" in said for said in source.said)
+
+
+def test_an_interrupted_capture_leaves_nothing(source, monkeypatch):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(captures, "save_file", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        source().layers_of(text_of(WORDS))
+    assert list(captures.captures_folder().iterdir()) == []
+
+
+def test_measures_hold_the_device_beside_the_others(source):
+    measures = Measures(source().subject)
+    (capture, _) = source().layers_of(text_of(WORDS))
+    measures.measure(capture, DEVICE, 2, lambda _: None)
+    assert measures.searched == 2 * 6
+    assert measures.found == 12
+    assert set(measures.methods) >= {"error_10", "error_05", "tail_64", "quest_5", "q8_0"}
+    assert all(tally.errors.size == 12 for tally in measures.methods.values())
+    assert measures.methods["error_05"].beyond(0.1) == 0
+    assert set(measures.claims["error_10"].by_length) == {2112, 2304}
+
+
+def test_predictions_differ_by_what_is_replaced(source):
+    gains = source().gains
+    ways = {
+        REFERENCE: Kept(REFERENCE),
+        "q8_0": Kept("q8_0"),
+        "q4_0": Kept("q4_0"),
+        "error_05": Coded(DEVICE, gains, AttendMode.BOUNDED, error=0.05),
+        "dense": Coded(DEVICE, gains, AttendMode.DENSE),
+    }
+    predictions = Predictions(source(), 6, ways)
+    predictions.predict(text_of(WORDS), lambda _: None)
+    told = predictions.predicted
+    apart = {name: max(way.divergences) for name, way in told.items()}
+    assert apart[REFERENCE] == 0
+    assert apart["dense"] < apart["q8_0"] < apart["q4_0"]
+    assert apart["dense"] < apart["error_05"]
+    assert [len(told["q8_0"].divergences), len(told["q8_0"].losses)] == [6, 5]
+    assert 0 < told["error_05"].bytes[0] < told["dense"].bytes[0]
