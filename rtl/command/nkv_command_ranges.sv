@@ -204,7 +204,9 @@ module nkv_command_ranges
   end
 
   // ---- Sizes, in a cycle each: products, their sum, what the window leaves, whether it suffices ----
-  localparam int unsigned SizeBits = 50;
+  // Any product, and what is added to it: (2^UnitBits - 1) (2^32 - 1) + 1023 at the most.
+  localparam int unsigned SizeBits = UnitBits + 32;
+  if (SizeBits > AddressBits) $error("A size of more bits than the window's would wrap");
   localparam int unsigned BurstLog2 = $clog2(BurstBytes);
   typedef logic [SizeBits-1:0] size_t;
 

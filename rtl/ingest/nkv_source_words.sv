@@ -83,7 +83,7 @@ module nkv_source_words
   wire byte_t next_value_at = value_at_q + byte_t'(command_i.value_stride);
 
   assign beat_ready_o = drop_i || !held_q || (moves && (spans || exhausts || row_ends));
-  assign poisoned_o = takes && beat_i.poison && active_q && !drop_i;
+  assign poisoned_o = takes && (beat_i.poison || beat_i.fault) && active_q && !drop_i;
   assign page_o = page_q + page_index_t'(tensor_ends && keys_q && !spans);
   assign values_begin_o = active_q && !in_tensor_q && !keys_q && values_free_i;
   assign keys_begin_o = active_q && !in_tensor_q && keys_q && keys_free_i;
@@ -188,7 +188,7 @@ module nkv_source_words
   assign scale_valid_o = piece_q[2].valid && piece_q[2].scale;
   assign scale_row_o = piece_q[2].row;
 
-  wire unused = ^{command_i, beat_i.fault, beat_i.first, beat_i.last, beat_i.tag,
+  wire unused = ^{command_i, beat_i.first, beat_i.last, beat_i.tag,
                   piece_q[2].half};
 
 endmodule

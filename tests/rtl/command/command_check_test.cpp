@@ -102,6 +102,39 @@ TEST_F(CommandCheckTest, JudgesMovesOfPages) {
   }
 }
 
+// A product of rows and stride takes more bits than an address has by itself.
+TEST_F(CommandCheckTest, RefusesStridesWhoseRowsSpanMoreThanAnAddressCanName) {
+  nkv_append_command append{};
+  append.opcode = NKV_OPCODE_APPEND;
+  append.head_dim = append.value_dim = 128;
+  append.dtype = NKV_DTYPE_BF16;
+  append.key_stride = append.value_stride = 256;
+  append.page_list = kWindowBytes / 2;
+  test::Random random = test::case_random(43);
+  constexpr std::uint64_t kNoStride = std::uint64_t{1} << 32;
+  unsigned wrapped = 0;
+  // A span of a power of two, and what a window would hold of it.
+  for (unsigned log2 = 30; log2 < 53; ++log2) {
+    for (unsigned i = 0; i < 200; ++i) {
+      append.tokens = NKV_PAGE_TOKENS * test::pick(random, 1, kListPages);
+      const std::uint64_t stride = (std::uint64_t{1} << log2) / (append.tokens - 1) + i % 2;
+      if (stride >= kNoStride) continue;
+      wrapped += log2 >= 50;
+      nkv_append_command keys = append;
+      keys.key_stride = static_cast<std::uint32_t>(stride);
+      expect_contract(std::bit_cast<Bytes>(keys));
+      nkv_append_command values = append;
+      values.value_stride = static_cast<std::uint32_t>(stride);
+      expect_contract(std::bit_cast<Bytes>(values));
+      if (HasFatalFailure()) return;
+    }
+  }
+  EXPECT_GT(wrapped, 100U);
+  append.tokens = kListTokens;
+  append.key_stride = ~std::uint32_t{0};
+  expect_contract(std::bit_cast<Bytes>(append));
+}
+
 // The last byte of each range, at the window's end and one beyond.
 TEST_F(CommandCheckTest, LetsRangesReachTheWindowsEndAndNoFurther) {
   nkv_append_command append{};

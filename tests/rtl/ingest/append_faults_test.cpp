@@ -168,6 +168,19 @@ TEST_F(AppendFaultsTest, PoisonedRowsAndLists) {
   expect_models(unit_, unit_.run(prepare()));
 }
 
+// The command's check refuses these. Should one ever pass, it ends, and so does nobody else's
+// command.
+TEST_F(AppendFaultsTest, RowsBeyondTheWindow) {
+  for (const bool keys : {false, true}) {
+    nkv_append_command command = prepare();
+    (keys ? command.keys : command.values) = AppendUnit::kWindowBytes - NKV_BURST_BYTES;
+    const model::Outcome outcome =
+        unit_.CommandUnit::run(command, [](auto&&...) { return model::Outcome{}; });
+    expect_refused(outcome, NKV_STATUS_POISON, 0);
+  }
+  expect_models(unit_, unit_.run(prepare()));
+}
+
 // Whenever it stops: a page that can be found is whole, and no entry speaks of one that cannot.
 TEST_F(AppendFaultsTest, StoppedAtAnyMoment) {
   for (unsigned number = 0; number < 60 && !HasFailure(); ++number) {
