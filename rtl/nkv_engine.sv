@@ -50,6 +50,7 @@ module nkv_engine
   // ---- The command ----
   logic            busy, check, checked, dispatch, done, trails, progress;
   logic            results_left, results_busy, results_written, writer_idle;
+  logic            writes_failed, results_failed, trailing_ends;
   engine_command_t command;
   domain_t         trailing_domain;
   verdict_t        verdict;
@@ -88,9 +89,12 @@ module nkv_engine
     .results_left_i   (results_left),
     .results_i        (results),
     .writes_done_i    (writer_idle),
+    .writes_failed_i  (writes_failed),
     .trails_o         (trails),
     .trailing_domain_o(trailing_domain),
     .results_done_i   (!results_busy && results_written),
+    .results_failed_i (results_failed),
+    .trailing_ends_o  (trailing_ends),
     .progress_i       (progress)
   );
 
@@ -417,6 +421,10 @@ module nkv_engine
     .write_i      ({move_write, append_write, attention_write, erase_write}),
     .writes_done_o(writer_idle),
     .trailing_done_o(results_written),
+    .begins_i     (dispatch),
+    .trailing_ends_i(trailing_ends),
+    .writes_failed_o(writes_failed),
+    .trailing_failed_o(results_failed),
     .ar_valid_o,
     .ar_ready_i,
     .ar_o,

@@ -79,9 +79,10 @@ bool AxiMemory::next_answer(Answer* answer) {
   const auto chosen = answered_write();
   if (chosen == writes_.end()) return false;
   const Write write = chosen->write;
+  const bool is_refused = faults_.refuse_write != 0 && chosen->number == faults_.refuse_write;
   writes_.erase(chosen);
   answer->id = write.id;
-  answer->error = place_of(write.address) == nullptr;
+  answer->error = is_refused || place_of(write.address) == nullptr;
   if (!answer->error) apply(write);
   return true;
 }

@@ -153,7 +153,7 @@ void VerilatedCard::set_faults(MemoryFaults faults) {
   for (SliceMemory& slice : slices_) {
     slice.axi.set_faults(faults);
     faults.drop_read = 0;
-    faults.drop_write = 0;
+    faults.drop_write = faults.refuse_write = 0;
   }
 }
 

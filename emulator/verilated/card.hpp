@@ -42,7 +42,7 @@ class VerilatedCard {
   /// does: puts its status bit back. False after `timeout`.
   bool wait(std::chrono::nanoseconds timeout);
 
-  /// drop_read counts the reads of slice 0, drop_write its writes.
+  /// drop_read counts the reads of slice 0, drop_write and refuse_write its writes.
   void set_faults(MemoryFaults faults);
   /// From now on the host accesses memory beside the engine; see HostTraffic for where.
   void add_host_traffic(HostLoad load);

@@ -3,7 +3,8 @@
 // taken meanwhile, and its outcome waits for that of the one before.
 //
 // If there is no progress for `WatchdogCycles`, what is under way ends with INTERNAL, and no other command
-// is taken until all is cleared.
+// is taken until all is cleared. A command of which memory refuses a write ends with INTERNAL too, but the
+// next one is taken.
 
 module nkv_command_order
   import nkv_abi_pkg::*;
@@ -35,11 +36,14 @@ module nkv_command_order
   input  outcome_t        done_outcome_i,
   input  logic            results_left_i,   // but for results,
   input  results_t        results_i,        // so many bursts.
-  input  logic            writes_done_i,    // Memory has all of its writes.
+  input  logic            writes_done_i,    // Memory has all of its writes,
+  input  logic            writes_failed_i,  // or refused one.
 
   output logic            trails_o,
   output domain_t         trailing_domain_o,
-  input  logic            results_done_i,   // Memory has all results of the one that trails.
+  input  logic            results_done_i,   // Memory has all results of the one that trails,
+  input  logic            results_failed_i, // or refused one.
+  output logic            trailing_ends_o,  // For one cycle: its outcome is taken.
   input  logic            progress_i        // Memory answered.
 );
 
@@ -51,7 +55,7 @@ module nkv_command_order
     StOutcome
   } state_e;
 
-  localparam outcome_t Stuck = '{
+  localparam outcome_t Lost = '{
       verdict: '{status: StatusInternal, detail: '0},
       default: '0
   };
@@ -68,7 +72,8 @@ module nkv_command_order
 
   assign command_ready_o = state_q == StIdle && !fatal_q;
   assign outcome_valid_o = trailing_ended || (state_q == StOutcome && !trails_q);
-  assign outcome_o = trails_q ? trailing_outcome_q : outcome_q;
+  assign outcome_o = !trails_q ? outcome_q : results_failed_i ? Lost : trailing_outcome_q;
+  assign trailing_ends_o = trailing_ended && outcome_ready_i;
   assign results_o = results_q;
   assign fatal_o = fatal_q;
   assign command_o = command_q;
@@ -100,7 +105,7 @@ module nkv_command_order
       trails_q <= 1'b0;
       idle_cycles_q <= '0;
     end else begin
-      if (trailing_ended && outcome_ready_i) trails_q <= 1'b0;
+      if (trailing_ends_o) trails_q <= 1'b0;
       idle_cycles_q <= waits && !progress_i ? idle_cycles_q + 1'b1 : '0;
       unique case (state_q)
         StIdle: begin
@@ -124,17 +129,22 @@ module nkv_command_order
             outcome_q <= done_outcome_i;
           end
         end
-        StFlush: if (writes_done_i) state_q <= StOutcome;
+        StFlush: begin
+          if (writes_done_i) begin
+            state_q <= StOutcome;
+            if (writes_failed_i) outcome_q <= Lost;
+          end
+        end
         StOutcome: if (outcome_ready_i && !trails_q) state_q <= StIdle;
         default: state_q <= StIdle;
       endcase
       if (stuck) begin
         fatal_q <= 1'b1;
-        trailing_outcome_q <= Stuck;
+        trailing_outcome_q <= Lost;
       end
       if ((stuck || fatal_q) && !(state_q inside {StIdle, StOutcome}) && !hands_over) begin
         state_q <= StOutcome;
-        outcome_q <= Stuck;
+        outcome_q <= Lost;
       end
     end
   end

@@ -29,6 +29,10 @@ module nkv_engine_memory
   input  write_request_t [Writers-1:0] write_i,
   output logic           writes_done_o,   // Memory has all that was accepted of the command that runs,
   output logic           trailing_done_o, // and of the one before it.
+  input  logic           begins_i,        // A command begins; the results of the one before
+  input  logic           trailing_ends_i, // are done with.
+  output logic           writes_failed_o, // Memory refused a write of the command that runs,
+  output logic           trailing_failed_o,  // and of the one before it.
 
   output logic           ar_valid_o,
   input  logic           ar_ready_i,
@@ -125,6 +129,10 @@ module nkv_engine_memory
     .address_i      (write_address),
     .idle_o         (writes_done_o),
     .trailing_idle_o(trailing_done_o),
+    .begins_i,
+    .trailing_ends_i,
+    .failed_o       (writes_failed_o),
+    .trailing_failed_o,
     .w_valid_o,
     .w_ready_i,
     .w_o,

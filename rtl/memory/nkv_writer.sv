@@ -1,6 +1,9 @@
 // Writes of an engine, one burst each, and whether memory has them all: those of the command that runs,
 // and those that trail from the command before it. At most 63 of either wait for memory's answer. A burst
 // outside the window is dropped; commands are checked before they write.
+//
+// When memory refuses one, those that are asked for from then on are dropped: a page is published with the
+// writes that follow its body's, so nobody finds one that memory does not hold.
 
 module nkv_writer
   import nkv_pkg::*;
@@ -19,7 +22,10 @@ module nkv_writer
   input  address_t       address_i,     // here.
   output logic           idle_o,        // Memory has all that was accepted, of those that do not trail,
   output logic           trailing_idle_o,  // and of those that do.
-
+  input  logic           begins_i,      // Others begin, of those that do not trail,
+  input  logic           trailing_ends_i,  // and of those that do.
+  output logic           failed_o,      // Memory refused one of them,
+  output logic           trailing_failed_o,
   output logic           w_valid_o,
   input  logic           w_ready_i,
   output axi_w_t         w_o,
@@ -32,6 +38,7 @@ module nkv_writer
   address_t       address_q;
   logic [1:0]     epoch_q;
   logic [1:0][5:0] unanswered_q;        // [1]: of those that trail.
+  logic [1:0]     failed_q;
 
   wire sent = w_valid_o && w_ready_i;
   wire answered = b_valid_i && b_i.id[AxiIdBits-1:1] == {Client, epoch_q, 6'b0};
@@ -47,6 +54,7 @@ module nkv_writer
   assign request_ready_o = !full_q || sent;
   assign idle_o = !(full_q && !trailing_q) && unanswered_q[0] == '0;
   assign trailing_idle_o = !(full_q && trailing_q) && unanswered_q[1] == '0;
+  assign {trailing_failed_o, failed_o} = failed_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -56,13 +64,15 @@ module nkv_writer
       address_q <= '0;
       epoch_q <= '0;
       unanswered_q <= '0;
+      failed_q <= '0;
     end else if (clear_i) begin
       full_q <= 1'b0;
       epoch_q <= epoch_q + 2'd1;
       unanswered_q <= '0;
+      failed_q <= '0;
     end else begin
       if (request_ready_o) begin
-        full_q <= request_valid_i && inside_i;
+        full_q <= request_valid_i && inside_i && !failed_q[trailing_i];
         if (request_valid_i) begin
           trailing_q <= trailing_i;
           request_q <= request_i;
@@ -73,11 +83,12 @@ module nkv_writer
         unanswered_q[i] <= unanswered_q[i] + 6'(sent && trailing_q == 1'(i)) -
             6'(answered && b_i.id[0] == 1'(i));
       end
+      failed_q <= failed_q & ~{trailing_ends_i, begins_i};
+      if (answered && b_i.error) failed_q[b_i.id[0]] <= 1'b1;
     end
   end
 
   // The guard has made an address of it.
   wire unused_offset = ^request_q.address;
-  wire unused_error = b_i.error;
 
 endmodule

@@ -3,8 +3,8 @@
 // has it. The next command may start, and even end, before that. Sections "Registers" (CQ_HEAD) and
 // "completion" of the contract's reference.
 //
-// If memory does not say within `AnswerCycles` to twice that that it has one, nobody knows what the
-// host saw: from then on `lost_o` tells, until a reset.
+// If memory refuses one, or does not say within `AnswerCycles` to twice that that it has it, nobody knows
+// what the host saw: from then on `lost_o` tells, until a reset.
 
 module nkv_queue_post
   import nkv_abi_pkg::*;
@@ -46,7 +46,7 @@ module nkv_queue_post
   output axi_w_t       w_o,
   input  logic         b_valid_i,
   // verilator lint_off UNUSEDSIGNAL
-  input  axi_b_t       b_i,
+  input  axi_b_t       b_i,               // Bits of its id say nothing.
   // verilator lint_on UNUSEDSIGNAL
 
   output logic         posted_valid_o,    // Memory has a completion
@@ -107,7 +107,7 @@ module nkv_queue_post
   wire queue_t settled = b_i.id[QueueBits-1:0];
 
   assign busy_o = under_way_q[look_i] != '0 || (hold_q && writer == look_i);
-  assign posted_valid_o = settles;
+  assign posted_valid_o = settles && !b_i.error;
   assign posted_queue_o = settled;
 
   logic [MaxQueues-1:0] waits, late;
@@ -128,7 +128,7 @@ module nkv_queue_post
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) lost_o <= 1'b0;
-    else lost_o <= (lost_o || late != '0) && !reset_i;
+    else lost_o <= (lost_o || late != '0 || (settles && b_i.error)) && !reset_i;
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin

@@ -146,6 +146,26 @@ TEST_F(RtlFaultsTest, ACommandThatMemoryDoesNotGiveEndsAndTheDeviceGoesOn) {
   EXPECT_FALSE(is_fatal_);
 }
 
+TEST_F(RtlFaultsTest, AWriteThatMemoryRefusesFailsItsCommandAloneAndNoPageIsFound) {
+  // The second write wipes a place; the fortieth is of a body.
+  for (const char* const fault : {"refuse_write=2", "refuse_write=40"}) {
+    SCOPED_TRACE(fault);
+    BenchDevice engine("rtl:?memory=4MiB&latency=20&" + std::string(fault));
+    std::ranges::copy(model_.window(), engine.window().begin());
+    EXPECT_EQ(engine.run(append_).status, NKV_STATUS_INTERNAL);
+    for (std::uint32_t page = 0; page < append_.tokens / NKV_PAGE_TOKENS; ++page) {
+      const auto* const entry = engine.at<nkv_page_entry>(append_.page_list) + page;
+      EXPECT_NE(*engine.at<std::uint32_t>(std::uint64_t{entry->page} * NKV_PAGE_GRAIN_BYTES),
+                NKV_PAGE_MAGIC);
+    }
+    EXPECT_EQ(engine.device().read_csr(NKV_REG_DEVICE_STATUS), NKV_REG_DEVICE_STATUS_READY_MASK);
+    EXPECT_EQ(engine.run(append_).status, NKV_STATUS_OK);
+  }
+  // Results that trail are writes too.
+  EXPECT_EQ(run_with("refuse_write=1", attend_).status, NKV_STATUS_INTERNAL);
+  EXPECT_FALSE(is_fatal_);
+}
+
 TEST_F(RtlFaultsTest, AResetBringsADeviceBack) {
   BenchDevice engine("rtl:?memory=4MiB&latency=20&drop_read=4");
   std::ranges::copy(model_.window(), engine.window().begin());

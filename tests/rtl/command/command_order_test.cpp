@@ -22,6 +22,7 @@ struct Work {
   unsigned cycles = 1;   ///< From its dispatch on,
   unsigned flush = 0;    ///< then until memory has its writes,
   unsigned results = 0;  ///< or else its results; 0 if there are none.
+  bool fails = false;    ///< Memory refuses one of these.
 };
 
 class CommandOrderTest : public ::testing::Test {
@@ -36,6 +37,7 @@ class CommandOrderTest : public ::testing::Test {
     work.cycles = 1 + static_cast<unsigned>(random_() % 40);
     work.flush = static_cast<unsigned>(random_() % 20);
     work.results = random_() % 2 == 0 ? 0 : 1 + static_cast<unsigned>(random_() % 60);
+    work.fails = may_fail_ && random_() % 4 == 0;
     return work;
   }
 
@@ -56,13 +58,18 @@ class CommandOrderTest : public ::testing::Test {
     port.results_left_i = ends && running_->results != 0;
     port.results_i = static_cast<std::uint8_t>(running_ ? running_->results : 0);
     port.writes_done_i = !done_ || flush_left_ == 0;
+    port.writes_failed_i = running_ && running_->fails && done_;
     port.results_done_i = trailing_left_ == 0;
+    port.results_failed_i = trailing_ && trailing_->fails && trailing_left_ < 5;
     port.progress_i = !is_stuck_ && random_() % 8 == 0;
     bench_.settle();
     if (port.trails_o != 0) {
       EXPECT_EQ(port.trailing_domain_tenant_o, trailing_->word);
       EXPECT_EQ(port.results_o, trailing_->results);
     }
+    EXPECT_EQ(port.trailing_ends_o != 0, trailing_ && port.outcome_valid_o != 0 &&
+                                             port.outcome_ready_i != 0 &&
+                                             due_.front().word == trailing_->word);
     const bool takes = port.command_valid_i != 0 && port.command_ready_o != 0;
     if (port.outcome_valid_o != 0 && port.outcome_ready_i != 0) take_outcome();
     if (port.dispatch_o != 0 && port.runs_i != 0) {
@@ -106,12 +113,15 @@ class CommandOrderTest : public ::testing::Test {
     const unsigned status = bench_->outcome_verdict_status_o;
     const bool is_trailing = trailing_ && trailing_->word == work.word;
     if (status == NKV_STATUS_INTERNAL) {
-      EXPECT_NE(bench_->fatal_o, 0);
+      const bool failed = work.fails && !work.is_refused && (work.runs || is_trailing);
+      EXPECT_NE(bench_->fatal_o != 0, failed && !is_stuck_);
+      EXPECT_EQ(bench_->outcome_count_o, 0U);
       ++internal_;
     } else if (work.is_refused) {
       EXPECT_EQ(status, NKV_STATUS_BAD_FIELD);
     } else {
       EXPECT_EQ(status, NKV_STATUS_OK);
+      EXPECT_FALSE(work.runs && work.fails);
       EXPECT_EQ(bench_->outcome_count_o, work.runs ? work.word : 0U);
       const unsigned left = is_trailing ? trailing_left_ : work.runs ? flush_left_ : 0;
       EXPECT_EQ(left, 0U);
@@ -145,7 +155,7 @@ class CommandOrderTest : public ::testing::Test {
   std::deque<Work> offered_;
   std::deque<Work> due_;  ///< Taken, without an outcome.
   std::optional<Work> running_, trailing_;
-  bool dispatched_ = false, done_ = false, is_stuck_ = false;
+  bool dispatched_ = false, done_ = false, is_stuck_ = false, may_fail_ = false;
   unsigned left_ = 0, flush_left_ = 0, trailing_left_ = 0;
   unsigned outcomes_ = 0, internal_ = 0, overlapped_ = 0;
   std::uint32_t words_ = 0;
@@ -167,6 +177,19 @@ TEST_F(CommandOrderTest, EachCommandHasItsOutcomeInOrder) {
   EXPECT_EQ(outcomes_, 1800U);
   EXPECT_EQ(internal_, 0U);
   EXPECT_EQ(overlapped_, 0U);  // The outcome of the one before goes first.
+}
+
+TEST_F(CommandOrderTest, ACommandOfWhichMemoryRefusesAWriteFailsAloneAndTheNextIsTaken) {
+  may_fail_ = true;
+  for (unsigned i = 0; i < 1000; ++i) offered_.push_back(any_work());
+  for (unsigned i = 0; i < 200'000 && (!offered_.empty() || !due_.empty()); ++i) {
+    cycle();
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_TRUE(offered_.empty() && due_.empty());
+  EXPECT_EQ(bench_->fatal_o, 0);
+  EXPECT_GT(internal_, 100U);
+  EXPECT_LT(internal_, 300U);
 }
 
 TEST_F(CommandOrderTest, WithoutProgressAllEndsAndNothingIsTakenUntilAClearing) {

@@ -88,7 +88,7 @@ module nkv_append_bench
 
   assign beat_ready = beat.tag.sink == SinkRows ? rows_ready : 1'b1;
 
-  logic unused_trailing_done;
+  logic unused_trailing_done, unused_writes_failed, unused_trailing_failed;
   nkv_engine_memory #(
     .Readers(2),
     .Writers(1)
@@ -105,6 +105,10 @@ module nkv_append_bench
     .write_ready_o(write_ready),
     .write_i      (write),
     .trailing_done_o(unused_trailing_done),
+    .begins_i     (start_i),
+    .trailing_ends_i(1'b0),
+    .writes_failed_o(unused_writes_failed),
+    .trailing_failed_o(unused_trailing_failed),
     .*
   );
 

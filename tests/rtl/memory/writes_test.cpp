@@ -1,5 +1,5 @@
 // Writes through nkv_engine_memory: guarded, each once and in order, and told of when memory has
-// all, apart for those of writer 1, which trail.
+// all, or refused one, apart for those of writer 1, which trail.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,20 +58,31 @@ class WritesTest : public ::testing::Test {
     port.w_ready_i = is_willing(random_, memory_pace_);
     port.forget_reads_i = random_() % 16 == 0;  // No matter of writes.
     port.b_valid_i = 0;
+    std::array<bool, 2> refused{};
     const bool answers = !answers_.empty() && answers_.front().second <= now_;
     if (answers) {
       port.b_valid_i = 1;
       port.b_id_i = answers_.front().first;
+      port.b_error_i = refusals_of_1000_ != 0 && random_() % 1000 < refusals_of_1000_;
       for (unsigned trails = 0; trails < 2; ++trails) {
-        if (answers_.front().first == id_[trails]) --unanswered_[trails];
+        if (answers_.front().first != id_[trails]) continue;
+        --unanswered_[trails];
+        refused[trails] = port.b_error_i != 0;
       }
       answers_.pop_front();
     }
+    port.begins_i = may_begin_ && random_() % 64 == 0;
+    port.trailing_ends_i = may_begin_ && random_() % 64 == 0;
     port.clk_i = 0;
     bench_.settle();
     take_write();
     if (HasFatalFailure()) return;
     bench_.tick();
+    failed_[0] = refused[0] || (failed_[0] && port.begins_i == 0);
+    failed_[1] = refused[1] || (failed_[1] && port.trailing_ends_i == 0);
+    refused_ += refused[0] + refused[1];
+    ASSERT_EQ(port.writes_failed_o != 0, failed_[0]);
+    ASSERT_EQ(port.trailing_failed_o != 0, failed_[1]);
     ++now_;
     ASSERT_EQ(port.writes_done_o != 0, !waits(false) && unanswered_[0] == 0);
     ASSERT_EQ(port.trailing_done_o != 0, !waits(true) && unanswered_[1] == 0);
@@ -91,6 +102,9 @@ class WritesTest : public ::testing::Test {
   test::Random random_ = test::case_random(2);
   unsigned ask_pace_ = 8, memory_pace_ = 8, latency_ = 10;
   unsigned left_ = 0, written_ = 0;
+  unsigned refusals_of_1000_ = 0, refused_ = 0, dropped_ = 0;
+  bool may_begin_ = false;
+  std::array<bool, 2> failed_{};                                 // [1]: of those that trail.
   std::array<std::size_t, 2> unanswered_{}, most_unanswered_{};  // [1]: of those that trail.
   std::deque<Write> expected_;                                   // Accepted and not at memory.
 
@@ -105,6 +119,7 @@ class WritesTest : public ::testing::Test {
     offered_ = {};
     left_ = 0;
     unanswered_ = {};
+    failed_ = {};
     id_ = {kNoId, kNoId};
   }
 
@@ -139,7 +154,11 @@ class WritesTest : public ::testing::Test {
     }
     for (unsigned writer = 0; writer < kWriters; ++writer) {
       if (!offered_[writer] || !ready[writer]) continue;
-      if (offers_[writer].address < kWindowBytes) expected_.push_back(offers_[writer]);
+      const bool is_dropped = failed_[trails(offers_[writer])];
+      dropped_ += is_dropped;
+      if (offers_[writer].address < kWindowBytes && !is_dropped) {
+        expected_.push_back(offers_[writer]);
+      }
       offered_[writer] = false;
     }
   }
@@ -171,7 +190,24 @@ TEST_F(WritesTest, NoMoreWaitForTheirAnswerThanCanBeCounted) {
   EXPECT_EQ(std::ranges::max(most_unanswered_), kMostUnanswered);
 }
 
+TEST_F(WritesTest, ARefusalIsToldAndEndsTheWritesUntilOthersBegin) {
+  refusals_of_1000_ = 10;
+  for (const bool may_begin : {false, true}) {
+    may_begin_ = may_begin;
+    for (const unsigned memory : kPaces) {
+      memory_pace_ = memory;
+      left_ = 2000;
+      finish();
+      if (HasFatalFailure()) return;
+    }
+  }
+  EXPECT_GT(refused_, 20U);
+  EXPECT_GT(dropped_, 3000U);
+  EXPECT_GT(written_, 3000U);
+}
+
 TEST_F(WritesTest, AnswersToWritesBeforeAClearingDoNotCount) {
+  refusals_of_1000_ = 100;
   latency_ = 30;
   for (unsigned round = 0; round < 100; ++round) {
     left_ = 100;

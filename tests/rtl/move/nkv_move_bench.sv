@@ -203,7 +203,7 @@ module nkv_move_bench
     endcase
   end
 
-  logic unused_trailing_done;
+  logic unused_trailing_done, unused_writes_failed, unused_trailing_failed;
   nkv_engine_memory #(
     .Readers(3),
     .Writers(2)
@@ -220,6 +220,10 @@ module nkv_move_bench
     .write_ready_o({built_ready, write_ready}),
     .write_i      ({built, write}),
     .trailing_done_o(unused_trailing_done),
+    .begins_i     (start_i),
+    .trailing_ends_i(1'b0),
+    .writes_failed_o(unused_writes_failed),
+    .trailing_failed_o(unused_trailing_failed),
     .*
   );
 

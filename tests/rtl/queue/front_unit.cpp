@@ -30,7 +30,10 @@ void FrontUnit::cycle() {
   }
   emulator::AxiMemory::Answer answer{};
   rtl_->b_valid_i = memory_.next_answer(&answer);
-  if (rtl_->b_valid_i) rtl_->b_id_i = answer.id;
+  if (rtl_->b_valid_i) {
+    rtl_->b_id_i = answer.id;
+    rtl_->b_error_i = answer.error;
+  }
   rtl_->ar_ready_i = 1;
   rtl_->w_ready_i = takes_writes_;
   rtl_->fatal_i = 0;

@@ -12,7 +12,7 @@ constexpr emulator::MemoryTiming kUsual{.latency_cycles = 60, .jitter_cycles = 0
 
 TEST(LostAnswersTest, ACommandThatMemoryDoesNotGiveEndsAndTheNextOneRuns) {
   FrontUnit unit(kUsual);
-  unit.memory().set_faults({.poisoned = {}, .drop_read = 2});
+  unit.memory().set_faults({.poisoned = {}, .drop_read = 2, .drop_write = 0, .refuse_write = 0});
   unit.enable(3);
   for (const std::uint16_t tag : std::initializer_list<std::uint16_t>{7, 0, 9}) {
     unit.submit(3, {.tag = tag});
@@ -33,7 +33,7 @@ TEST(LostAnswersTest, ACommandThatMemoryDoesNotGiveEndsAndTheNextOneRuns) {
 
 TEST(LostAnswersTest, OtherQueuesGoOnMeanwhile) {
   FrontUnit unit(kUsual);
-  unit.memory().set_faults({.poisoned = {}, .drop_read = 1});
+  unit.memory().set_faults({.poisoned = {}, .drop_read = 1, .drop_write = 0, .refuse_write = 0});
   unit.enable(3);
   unit.submit(3, {});
   unit.ring(3);
@@ -65,7 +65,7 @@ TEST(LostAnswersTest, ACommandThatComesTooLateIsNotTakenForTheNext) {
 
 TEST(LostAnswersTest, AStoppedQueueDoesNotWaitForeverForACommand) {
   FrontUnit unit(kUsual);
-  unit.memory().set_faults({.poisoned = {}, .drop_read = 1});
+  unit.memory().set_faults({.poisoned = {}, .drop_read = 1, .drop_write = 0, .refuse_write = 0});
   unit.enable(3);
   unit.submit(3, {});
   unit.ring(3);
@@ -79,7 +79,7 @@ TEST(LostAnswersTest, AStoppedQueueDoesNotWaitForeverForACommand) {
 
 TEST(LostAnswersTest, ACompletionThatMemoryDoesNotConfirmStopsTheDeviceUntilAReset) {
   FrontUnit unit(kUsual);
-  unit.memory().set_faults({.poisoned = {}, .drop_read = 0, .drop_write = 1});
+  unit.memory().set_faults({.poisoned = {}, .drop_read = 0, .drop_write = 1, .refuse_write = 0});
   unit.enable(3);
   unit.enable(4);
   unit.submit(3, {});
@@ -93,6 +93,30 @@ TEST(LostAnswersTest, ACompletionThatMemoryDoesNotConfirmStopsTheDeviceUntilARes
     unit.cycles(kPatience / 8);
     EXPECT_TRUE(unit.take(4)) << round;
   }
+  EXPECT_EQ(unit.read(NKV_REG_DEVICE_STATUS), NKV_REG_DEVICE_STATUS_FATAL_MASK);
+  unit.write(NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
+  unit.cycles(kPatience);
+  EXPECT_EQ(unit.read(NKV_REG_DEVICE_STATUS), NKV_REG_DEVICE_STATUS_READY_MASK);
+}
+
+TEST(LostAnswersTest, ACompletionThatMemoryRefusesIsNotAnnouncedAndStopsTheDevice) {
+  FrontUnit unit(kUsual);
+  unit.memory().set_faults({.poisoned = {}, .drop_read = 0, .drop_write = 0, .refuse_write = 2});
+  unit.enable(3);
+  unit.write(NKV_REG_COALESCE(3), 1U << NKV_REG_COALESCE_COMPLETIONS_SHIFT);
+  unit.submit(3, {});
+  unit.ring(3);
+  unit.cycles(500);
+  const unsigned announced = unit.interrupts();
+  EXPECT_NE(announced, 0U);
+  unit.write(NKV_REG_INTERRUPT_STATUS, announced);
+  EXPECT_TRUE(unit.take(3));
+  EXPECT_EQ(unit.read(NKV_REG_DEVICE_STATUS), NKV_REG_DEVICE_STATUS_READY_MASK);
+  unit.submit(3, {});
+  unit.ring(3);
+  unit.cycles(500);
+  EXPECT_FALSE(unit.take(3));
+  EXPECT_EQ(unit.interrupts(), 0U);
   EXPECT_EQ(unit.read(NKV_REG_DEVICE_STATUS), NKV_REG_DEVICE_STATUS_FATAL_MASK);
   unit.write(NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
   unit.cycles(kPatience);
