@@ -3,7 +3,8 @@
 // gives them out as they were asked for. A run may be issued per cycle, from two cycles after its
 // request; one beat per cycle is given, from 7 cycles after its arrival.
 //
-// A request outside the window (`fault`) reads nothing: it gives one beat that says so, in its place.
+// A request outside the window (`fault`) reads nothing: it gives one beat that says so, in its place, whose
+// data are zeros, not what its slot held for a command before.
 // `clear_i` forgets everything; what memory still answers to earlier requests is dropped, because
 // each clearing takes the next of four epochs, which ids carry.
 
@@ -213,7 +214,7 @@ module nkv_reader
 
   always_ff @(posedge clk_i) begin
     if (give) begin
-      stored_q <= store[give_q];
+      stored_q <= run.fault ? '0 : store[give_q];
       label_q <= '{
           fault: run.fault,
           first: run.first && given_q == '0,
@@ -285,7 +286,7 @@ module nkv_reader
     .in_ready_o (unused_out_ready),
     .in_data_i  ('{
         fault: label_q.fault,
-        poison: stored_q.poison && !label_q.fault,
+        poison: stored_q.poison,
         first: label_q.first,
         last: label_q.last,
         tag: label_q.tag,

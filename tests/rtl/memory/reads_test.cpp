@@ -227,6 +227,8 @@ class ReadsTest : public ::testing::Test {
     ++given_;
     if (beat.fault) {
       ++faults_;
+      // Nor what lay here of a read before, which may have been another tenant's.
+      for (unsigned i = 0; i < 16; ++i) ASSERT_EQ(port.beat_data_o[i], 0U) << "data of a fault";
       return;
     }
     --outstanding_;
