@@ -454,7 +454,9 @@ module nkv_engine
     if (!rst_ni) append_page_q <= '0;
     else append_page_q <= append_page;
   end
-  assign progress = r_valid_i || b_valid_i || beat_valid || append_page != append_page_q;
+  // A beat that waits for its taker is no progress.
+  assign progress = r_valid_i || b_valid_i || (beat_valid && beat_ready) ||
+      append_page != append_page_q;
   assign done = maintained || appended || moved || attention_done;
   always_comb begin
     done_outcome = attention_outcome;

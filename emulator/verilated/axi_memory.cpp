@@ -60,7 +60,10 @@ bool AxiMemory::next_beat(ReadBeat* beat) {
 
 void AxiMemory::write(const Write& write) {
   ++writes_taken_;
-  if (faults_.drop_write != 0 && writes_taken_ == faults_.drop_write) return;
+  if (faults_.drop_write != 0 && writes_taken_ >= faults_.drop_write &&
+      writes_taken_ - faults_.drop_write < faults_.drop_writes) {
+    return;
+  }
   writes_.push_back(
       {.write = write, .number = writes_taken_, .ready_at = now_ + timing_.latency_cycles});
   if (times_ != nullptr) times_->write(writes_taken_, write.address);

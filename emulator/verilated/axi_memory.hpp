@@ -46,7 +46,8 @@ struct MemoryFaults {
   std::set<std::uint64_t> poisoned;  ///< Bursts that come with poison.
   std::uint64_t drop_read = 0;       ///< If not 0: this many-th read gets no answer.
   std::uint64_t drop_write = 0;      ///< So with writes; it is not done either.
-  std::uint64_t refuse_write = 0;    ///< So, but it is answered with an error.
+  std::uint64_t drop_writes = 1;     ///< So many, from that one on.
+  std::uint64_t refuse_write = 0;    ///< If not 0: this many-th write is answered with an error.
 };
 
 using Burst = std::array<std::uint32_t, 16>;

@@ -166,6 +166,16 @@ TEST_F(RtlFaultsTest, AWriteThatMemoryRefusesFailsItsCommandAloneAndNoPageIsFoun
   EXPECT_FALSE(is_fatal_);
 }
 
+// As many writes as may wait for an answer: then the engine asks for nothing more, and beats of the
+// pages that it copies wait to be taken.
+TEST_F(RtlFaultsTest, ACommandEndsWhoseBeatsWaitForever) {
+  const nkv_pages_command copy =
+      pages_command(list_, NKV_OPCODE_COPY, free_places(&model_, list_, list_.page_bytes, 7));
+  EXPECT_EQ(run_with("seed=1", copy).status, NKV_STATUS_OK);
+  EXPECT_EQ(run_with("drop_write=20&drop_writes=63", copy).status, NKV_STATUS_INTERNAL);
+  EXPECT_TRUE(is_fatal_);
+}
+
 TEST_F(RtlFaultsTest, AResetBringsADeviceBack) {
   BenchDevice engine("rtl:?memory=4MiB&latency=20&drop_read=4");
   std::ranges::copy(model_.window(), engine.window().begin());

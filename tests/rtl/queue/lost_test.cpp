@@ -12,7 +12,8 @@ constexpr emulator::MemoryTiming kUsual{.latency_cycles = 60, .jitter_cycles = 0
 
 TEST(LostAnswersTest, ACommandThatMemoryDoesNotGiveEndsAndTheNextOneRuns) {
   FrontUnit unit(kUsual);
-  unit.memory().set_faults({.poisoned = {}, .drop_read = 2, .drop_write = 0, .refuse_write = 0});
+  unit.memory().set_faults(
+      {.poisoned = {}, .drop_read = 2, .drop_write = 0, .drop_writes = 1, .refuse_write = 0});
   unit.enable(3);
   for (const std::uint16_t tag : std::initializer_list<std::uint16_t>{7, 0, 9}) {
     unit.submit(3, {.tag = tag});
@@ -33,7 +34,8 @@ TEST(LostAnswersTest, ACommandThatMemoryDoesNotGiveEndsAndTheNextOneRuns) {
 
 TEST(LostAnswersTest, OtherQueuesGoOnMeanwhile) {
   FrontUnit unit(kUsual);
-  unit.memory().set_faults({.poisoned = {}, .drop_read = 1, .drop_write = 0, .refuse_write = 0});
+  unit.memory().set_faults(
+      {.poisoned = {}, .drop_read = 1, .drop_write = 0, .drop_writes = 1, .refuse_write = 0});
   unit.enable(3);
   unit.submit(3, {});
   unit.ring(3);
@@ -65,7 +67,8 @@ TEST(LostAnswersTest, ACommandThatComesTooLateIsNotTakenForTheNext) {
 
 TEST(LostAnswersTest, AStoppedQueueDoesNotWaitForeverForACommand) {
   FrontUnit unit(kUsual);
-  unit.memory().set_faults({.poisoned = {}, .drop_read = 1, .drop_write = 0, .refuse_write = 0});
+  unit.memory().set_faults(
+      {.poisoned = {}, .drop_read = 1, .drop_write = 0, .drop_writes = 1, .refuse_write = 0});
   unit.enable(3);
   unit.submit(3, {});
   unit.ring(3);
@@ -79,7 +82,8 @@ TEST(LostAnswersTest, AStoppedQueueDoesNotWaitForeverForACommand) {
 
 TEST(LostAnswersTest, ACompletionThatMemoryDoesNotConfirmStopsTheDeviceUntilAReset) {
   FrontUnit unit(kUsual);
-  unit.memory().set_faults({.poisoned = {}, .drop_read = 0, .drop_write = 1, .refuse_write = 0});
+  unit.memory().set_faults(
+      {.poisoned = {}, .drop_read = 0, .drop_write = 1, .drop_writes = 1, .refuse_write = 0});
   unit.enable(3);
   unit.enable(4);
   unit.submit(3, {});
@@ -101,7 +105,8 @@ TEST(LostAnswersTest, ACompletionThatMemoryDoesNotConfirmStopsTheDeviceUntilARes
 
 TEST(LostAnswersTest, ACompletionThatMemoryRefusesIsNotAnnouncedAndStopsTheDevice) {
   FrontUnit unit(kUsual);
-  unit.memory().set_faults({.poisoned = {}, .drop_read = 0, .drop_write = 0, .refuse_write = 2});
+  unit.memory().set_faults(
+      {.poisoned = {}, .drop_read = 0, .drop_write = 0, .drop_writes = 1, .refuse_write = 2});
   unit.enable(3);
   unit.write(NKV_REG_COALESCE(3), 1U << NKV_REG_COALESCE_COMPLETIONS_SHIFT);
   unit.submit(3, {});
