@@ -25,6 +25,8 @@ module nkv_engine
   input  logic            clk_i,
   input  logic            rst_ni,
   input  logic            clear_i,        // CONTROL.RESET
+  input  logic            forfeit_i,      // With clear_i: what memory owes will not come.
+  output logic            quiet_o,        // Memory owes no answer.
 
   input  logic            command_valid_i,
   output logic            command_ready_o,  // The command before has ended, or but for its results.
@@ -405,6 +407,8 @@ module nkv_engine
     .clk_i,
     .rst_ni,
     .clear_i,
+    .forfeit_i,
+    .quiet_o,
     .forget_reads_i(attention_abandon),
     .domain_i     (command.domain),
     .trailing_domain_i(trailing_domain),

@@ -69,7 +69,9 @@ module nkv_shell
   input  memory_b_t      [Slices-1:0] memory_b_i,
 
   // The engines. Each is Client 0 to itself; here its number takes the place of that in ids.
-  output logic                          engine_clear_o,    // CONTROL.RESET
+  output logic                          engine_clear_o,    // CONTROL.RESET, until memory owes nothing.
+  output logic                          engine_forfeit_o,  // What it owes will not come.
+  input  logic            [Engines-1:0] engine_quiet_i,    // It owes the engine nothing.
   output logic            [Engines-1:0] command_valid_o,
   input  logic            [Engines-1:0] command_ready_i,
   output engine_command_t [Engines-1:0] command_o,
@@ -131,6 +133,8 @@ module nkv_shell
     .error_o        (csr_error_o),
     .irq_o,
     .reset_o        (engine_clear_o),
+    .forfeit_o      (engine_forfeit_o),
+    .quiet_i        (engine_quiet_i),
     .fatal_i,
     .memory_bytes_i,
     .inline_o       (inline_control),

@@ -61,8 +61,9 @@ module nkv_top
   input  memory_b_t      [Slices-1:0] memory_b_i
 );
 
-  logic                          clear;
+  logic                          clear, forfeit;
   logic            [Engines-1:0] command_valid, command_ready, outcome_valid, outcome_ready, fatal;
+  logic            [Engines-1:0] quiet;
   engine_command_t [Engines-1:0] command;
   outcome_t        [Engines-1:0] outcome;
   results_t        [Engines-1:0] results;
@@ -120,6 +121,8 @@ module nkv_top
     .memory_b_ready_o,
     .memory_b_i,
     .engine_clear_o   (clear),
+    .engine_forfeit_o (forfeit),
+    .engine_quiet_i   (quiet),
     .command_valid_o  (command_valid),
     .command_ready_i  (command_ready),
     .command_o        (command),
@@ -146,6 +149,8 @@ module nkv_top
     .clk_i,
     .rst_ni,
     .clear_i        (clear),
+    .forfeit_i      (forfeit),
+    .quiet_o        (quiet),
     .command_valid_i(command_valid),
     .command_ready_o(command_ready),
     .command_i      (command),

@@ -179,6 +179,7 @@ class MachineOf final : public Machine {
     shell_.command_ready_i[i] = engine.command_ready_o;
     shell_.outcome_valid_i[i] = engine.outcome_valid_o;
     shell_.fatal_i[i] = engine.fatal_o;
+    shell_.engine_quiet_i[i] = engine.quiet_o;
     shell_.engine_ar_valid_i[i] = engine.ar_valid_o;
     shell_.engine_w_valid_i[i] = engine.w_valid_o;
     if (engine.outcome_valid_o) shell_.outcome_i[i] = engine.outcome_o;
@@ -190,6 +191,7 @@ class MachineOf final : public Machine {
   void set_engine(unsigned i) {
     Vnkv_engine& engine = *engines_[i];
     engine.clear_i = shell_.engine_clear_o;
+    engine.forfeit_i = shell_.engine_forfeit_o;
     engine.command_valid_i = shell_.command_valid_o[i];
     engine.outcome_ready_i = shell_.outcome_ready_o[i];
     engine.ar_ready_i = shell_.engine_ar_ready_o[i];

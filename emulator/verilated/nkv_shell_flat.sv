@@ -69,6 +69,8 @@ module nkv_shell_flat
 
   // The engines, each a Verilated model of its own.
   output logic            engine_clear_o,
+  output logic            engine_forfeit_o,
+  input  logic            engine_quiet_i[Slices],
   output logic            command_valid_o[Slices],
   input  logic            command_ready_i[Slices],
   output engine_command_t command_o[Slices],
@@ -103,7 +105,7 @@ module nkv_shell_flat
   each_t host_w_valid, host_w_ready, host_b_valid, host_b_ready;
   each_t memory_ar_valid, memory_ar_ready, memory_r_valid, memory_r_ready, memory_aw_valid;
   each_t memory_aw_ready, memory_w_valid, memory_w_ready, memory_b_valid, memory_b_ready;
-  each_t command_valid, command_ready, outcome_valid, outcome_ready, fatal;
+  each_t command_valid, command_ready, outcome_valid, outcome_ready, fatal, quiet;
   each_t engine_ar_valid, engine_ar_ready, engine_r_valid;
   each_t engine_w_valid, engine_w_ready, engine_b_valid;
   engine_command_t [Slices-1:0] command;
@@ -158,6 +160,7 @@ module nkv_shell_flat
     assign outcome[i] = outcome_i[i];
     assign results[i] = results_i[i];
     assign fatal[i] = fatal_i[i];
+    assign quiet[i] = engine_quiet_i[i];
     assign engine_ar_valid[i] = engine_ar_valid_i[i];
     assign engine_ar_ready_o[i] = engine_ar_ready[i];
     assign engine_ar[i] = engine_ar_i[i];
@@ -218,6 +221,8 @@ module nkv_shell_flat
     .memory_b_ready_o (memory_b_ready),
     .memory_b_i       (memory_b),
     .engine_clear_o,
+    .engine_forfeit_o,
+    .engine_quiet_i   (quiet),
     .command_valid_o  (command_valid),
     .command_ready_i  (command_ready),
     .command_o        (command),

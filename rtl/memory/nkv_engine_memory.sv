@@ -13,6 +13,8 @@ module nkv_engine_memory
   input  logic           clk_i,
   input  logic           rst_ni,
   input  logic           clear_i,
+  input  logic           forfeit_i,       // With clear_i: what memory owes will not come.
+  output logic           quiet_o,         // Memory owes no answer.
   input  logic           forget_reads_i,  // What was asked for is not given any more.
   input  domain_t        domain_i,
   input  domain_t        trailing_domain_i,
@@ -48,9 +50,11 @@ module nkv_engine_memory
 
   read_request_t  request;
   write_request_t write;
-  logic     trails;
+  logic     trails, reads_quiet, writes_quiet;
   logic     request_ready, write_ready, read_inside, write_inside, unused_r_ready;
   address_t read_address, write_address;
+
+  assign quiet_o = reads_quiet && writes_quiet;
 
   always_comb begin
     request = read_i[0];
@@ -91,6 +95,8 @@ module nkv_engine_memory
     .clk_i,
     .rst_ni,
     .clear_i        (clear_i || forget_reads_i),
+    .forfeit_i,
+    .quiet_o        (reads_quiet),
     .request_valid_i(read_valid_i != '0),
     .request_ready_o(request_ready),
     .request_i      (request),
@@ -121,6 +127,8 @@ module nkv_engine_memory
     .clk_i,
     .rst_ni,
     .clear_i,
+    .forfeit_i,
+    .quiet_o        (writes_quiet),
     .request_valid_i(write_valid_i != '0),
     .request_ready_o(write_ready),
     .request_i      (write),

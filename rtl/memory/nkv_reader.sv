@@ -5,8 +5,10 @@
 //
 // A request outside the window (`fault`) reads nothing: it gives one beat that says so, in its place, whose
 // data are zeros, not what its slot held for a command before.
-// `clear_i` forgets everything; what memory still answers to earlier requests is dropped, because
-// each clearing takes the next of four epochs, which ids carry.
+// `clear_i` forgets everything. What memory then still owes is counted and dropped, and nothing is asked
+// for until all of it has come: an answer to a request before a clearing is never taken for one after it,
+// however many clearings there are. When memory is known to have lost it, `forfeit_i` ends the wait; what
+// comes even later is dropped by its epoch, which ids carry.
 
 module nkv_reader
   import nkv_abi_pkg::*;
@@ -18,6 +20,8 @@ module nkv_reader
   input  logic          clk_i,
   input  logic          rst_ni,
   input  logic          clear_i,
+  input  logic          forfeit_i,   // With clear_i: what memory owes will not come.
+  output logic          quiet_o,     // It owes nothing.
 
   // Guarded requests: `address_i` is where `request_i.address` lies in device memory.
   input  logic          request_valid_i,
@@ -52,7 +56,8 @@ module nkv_reader
     logic      last;
   } run_t;
 
-  logic [1:0] epoch_q;
+  logic [1:0] epoch_q;        // Of forfeits.
+  logic       stale;          // Beats that memory owes are of no use any more.
   slot_t      alloc_q, give_q;
   logic [SlotBits:0] free_q;  // Slots that are not taken.
 
@@ -73,7 +78,7 @@ module nkv_reader
   address_t run_address_q;
   // So many that no beat of the burst before with this id is still to come.
   wire has_slots = free_q >= (SlotBits + 1)'(MaxBeats);
-  wire can_issue = run_q_valid && has_slots && run_ready;
+  wire can_issue = run_q_valid && has_slots && run_ready && !stale;
   wire issue = can_issue && (run_q.fault || ar_ready_i);
 
   assign moves = !run_q_valid || issue;
@@ -141,7 +146,8 @@ module nkv_reader
   logic       arrived_q, counted_q, last_q;
   slot_t      base_q, slot_q;
   stored_t    arrived_data_q, counted_data_q;
-  wire take = r_valid_i && r_i.id[8:7] == epoch_q;
+  wire answers = r_valid_i && r_i.id[8:7] == epoch_q;
+  wire take = answers && !stale;
   wire known_t known_last = known[base_q];
   wire        mark = marks[base_q];
   wire [3:0]  count = known_last.mark == mark ? known_last.count : '0;
@@ -165,6 +171,25 @@ module nkv_reader
     end
     if (issue) marks[alloc_q] <= !known[alloc_q].mark;
     if (counted_q) store[slot_q] <= counted_data_q;
+  end
+
+  // ---- What memory owes ----
+  nkv_owed_beats #(
+    .Most(Slots)
+  ) u_owed (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .forfeit_i,
+    .asked_i   (issue && !run_q.fault ? (SlotBits + 1)'(run_q.beats) : '0),
+    .answered_i(answers),
+    .quiet_o,
+    .stale_o   (stale)
+  );
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) epoch_q <= '0;
+    else if (forfeit_i) epoch_q <= epoch_q + 2'd1;
   end
 
   // ---- Slots given out in order ----
@@ -227,14 +252,12 @@ module nkv_reader
   wire [SlotBits:0] issued = issue ? (SlotBits + 1)'(run_q.beats) : '0;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      epoch_q <= '0;
       alloc_q <= '0;
       give_q <= '0;
       free_q <= (SlotBits + 1)'(Slots);
       given_q <= '0;
       reading_q <= 1'b0;
     end else if (clear_i) begin
-      epoch_q <= epoch_q + 2'd1;
       alloc_q <= '0;
       give_q <= '0;
       free_q <= (SlotBits + 1)'(Slots);

@@ -13,6 +13,8 @@ module nkv_writer
   input  logic           clk_i,
   input  logic           rst_ni,
   input  logic           clear_i,       // Forgets what was not accepted by memory yet.
+  input  logic           forfeit_i,     // With clear_i: what memory owes will not come.
+  output logic           quiet_o,       // It owes no answer.
 
   input  logic           request_valid_i,
   output logic           request_ready_o,
@@ -36,7 +38,7 @@ module nkv_writer
   logic           full_q, trailing_q;
   write_request_t request_q;
   address_t       address_q;
-  logic [1:0]     epoch_q;
+  logic [1:0]     epoch_q;              // Of forfeits.
   logic [1:0][5:0] unanswered_q;        // [1]: of those that trail.
   logic [1:0]     failed_q;
 
@@ -55,6 +57,7 @@ module nkv_writer
   assign idle_o = !(full_q && !trailing_q) && unanswered_q[0] == '0;
   assign trailing_idle_o = !(full_q && trailing_q) && unanswered_q[1] == '0;
   assign {trailing_failed_o, failed_o} = failed_q;
+  assign quiet_o = unanswered_q == '0;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -62,13 +65,9 @@ module nkv_writer
       trailing_q <= 1'b0;
       request_q <= '0;
       address_q <= '0;
-      epoch_q <= '0;
-      unanswered_q <= '0;
       failed_q <= '0;
     end else if (clear_i) begin
       full_q <= 1'b0;
-      epoch_q <= epoch_q + 2'd1;
-      unanswered_q <= '0;
       failed_q <= '0;
     end else begin
       if (request_ready_o) begin
@@ -79,12 +78,24 @@ module nkv_writer
           address_q <= address_i;
         end
       end
+      failed_q <= failed_q & ~{trailing_ends_i, begins_i};
+      if (answered && b_i.error) failed_q[b_i.id[0]] <= 1'b1;
+    end
+  end
+
+  // Through clearings: what was sent will be written, whoever has forgotten it.
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      epoch_q <= '0;
+      unanswered_q <= '0;
+    end else if (forfeit_i) begin
+      epoch_q <= epoch_q + 2'd1;
+      unanswered_q <= '0;
+    end else begin
       for (int unsigned i = 0; i < 2; i++) begin
         unanswered_q[i] <= unanswered_q[i] + 6'(sent && trailing_q == 1'(i)) -
             6'(answered && b_i.id[0] == 1'(i));
       end
-      failed_q <= failed_q & ~{trailing_ends_i, begins_i};
-      if (answered && b_i.error) failed_q[b_i.id[0]] <= 1'b1;
     end
   end
 

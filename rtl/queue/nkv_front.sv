@@ -24,7 +24,9 @@ module nkv_front
   output logic            error_o,
   output interrupts_t     irq_o,             // Levels, by their bit in INTERRUPT_STATUS.
 
-  output logic            reset_o,           // CONTROL.RESET
+  output logic            reset_o,           // CONTROL.RESET, until memory owes nothing,
+  output logic            forfeit_o,         // or what it owes will not come.
+  input  logic [Engines-1:0] quiet_i,        // It owes the engine nothing.
   input  logic [Engines-1:0] fatal_i,        // The engine has stopped.
   input  logic [63:0]     memory_bytes_i,
   output inline_control_t inline_o,
@@ -62,10 +64,19 @@ module nkv_front
   csr_hw2reg_t hw2reg;
   csr_queue_status_t [MaxQueues-1:0] queue_status;
   csr_access_t access;
-  logic completion_lost;
+  logic completion_lost, queues_quiet;
   logic [63:0] ticks_q, external_rdata;
 
-  assign reset_o = reg2hw.control.reset;
+  nkv_reset #(
+    .AnswerCycles(AnswerCycles)
+  ) u_reset (
+    .clk_i,
+    .rst_ni,
+    .start_i  (reg2hw.control.reset),
+    .quiet_i  (queues_quiet && quiet_i == '1),
+    .reset_o,
+    .forfeit_o
+  );
   assign access_o = access;
 
   nkv_doorbell_turns #(
@@ -108,7 +119,7 @@ module nkv_front
     hw2reg.tick_hz = ClockHz;
     hw2reg.tick_count = ticks_q;
     hw2reg.device_status = '{
-        ready: fatal_i != '1 && !completion_lost,
+        ready: fatal_i != '1 && !completion_lost && !reset_o,
         fatal: fatal_i != '0 || completion_lost
     };
     hw2reg.queue_status = queue_status;
@@ -141,6 +152,8 @@ module nkv_front
     .clk_i,
     .rst_ni,
     .reset_i        (reset_o),
+    .forfeit_i      (forfeit_o),
+    .quiet_o        (queues_quiet),
     .registers_i    (reg2hw),
     .memory_bytes_i,
     .status_o       (queue_status),

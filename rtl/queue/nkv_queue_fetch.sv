@@ -18,6 +18,8 @@ module nkv_queue_fetch
   input  logic         clk_i,
   input  logic         rst_ni,
   input  logic         reset_i,
+  input  logic         forfeit_i,         // With reset_i: what memory owes will not come.
+  output logic         quiet_o,           // It owes nothing that is waited for.
   input  logic [1:0]   epoch_i,           // What memory answers to reads of another one is dropped.
 
   input  queue_t       look_i,            // This cycle's queue:
@@ -49,6 +51,7 @@ module nkv_queue_fetch
   typedef logic [LostBits-1:0] lost_t;
 
   logic [MaxQueues-1:0] asked_q, fetched_q, late;
+  logic [MaxQueues-1:0] owed_q;           // Memory was asked, also if a reset has forgotten it.
   status_e status_q[MaxQueues];
   lost_t lost_q[MaxQueues];               // Counted.
   ring_count_t sq_head_q[MaxQueues];
@@ -82,9 +85,11 @@ module nkv_queue_fetch
 
   // ---- What comes ----
   wire queue_t r_queue = r_i.id[QueueBits-1:0];
-  wire arrives = r_valid_i && asked_q[r_queue] &&
+  wire answers = r_valid_i && owed_q[r_queue] &&
       r_i.id[AxiIdBits-1:QueueBits] == {Client, epoch_i, lost_q[r_queue]};
+  wire arrives = answers && asked_q[r_queue];
   wire loses = late[look_i] && !arrives;
+  assign quiet_o = owed_q == '0;
 
   nkv_late_answers #(
     .Cycles(AnswerCycles)
@@ -135,6 +140,16 @@ module nkv_queue_fetch
         fetched_q[look_i] <= 1'b0;
         sq_head_q[look_i] <= '0;
       end
+    end
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) owed_q <= '0;
+    else if (forfeit_i) owed_q <= '0;
+    else begin
+      if (answers) owed_q[r_queue] <= 1'b0;
+      if (loses && !reset_i) owed_q[look_i] <= 1'b0;
+      if (ar_valid_o && ar_ready_i) owed_q[ask_queue_q] <= 1'b1;
     end
   end
 

@@ -17,6 +17,8 @@ module nkv_queue_post
   input  logic         clk_i,
   input  logic         rst_ni,
   input  logic         reset_i,
+  input  logic         forfeit_i,         // With reset_i: what memory owes will not come.
+  output logic         quiet_o,           // It owes nothing.
   input  logic [1:0]   epoch_i,           // What memory answers to writes of another one is dropped.
 
   input  queue_t       look_i,            // This cycle's queue:
@@ -115,6 +117,8 @@ module nkv_queue_post
     for (int unsigned i = 0; i < MaxQueues; i++) begin
       waits[i] = under_way_q[i] != '0 || (hold_q && writer == queue_t'(i));
     end
+    quiet_o = 1'b1;
+    for (int unsigned i = 0; i < MaxQueues; i++) if (under_way_q[i] != '0) quiet_o = 1'b0;
   end
   nkv_late_answers #(
     .Cycles(AnswerCycles)
@@ -134,24 +138,30 @@ module nkv_queue_post
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       hold_q <= 1'b0;
-      for (int unsigned i = 0; i < MaxQueues; i++) begin
-        cq_tail_q[i] <= '0;
-        under_way_q[i] <= '0;
-      end
+      for (int unsigned i = 0; i < MaxQueues; i++) cq_tail_q[i] <= '0;
     end else if (reset_i) begin
       hold_q <= 1'b0;
-      for (int unsigned i = 0; i < MaxQueues; i++) under_way_q[i] <= '0;
     end else begin
       if (ended_valid_i && ended_ready_o) hold_q <= 1'b1;
       else if (write) hold_q <= 1'b0;
+      if (start_i) cq_tail_q[start_queue_i] <= tail + 16'd1;
+      if (restart_i) cq_tail_q[look_i] <= '0;
+    end
+  end
+
+  // Through resets: what was sent will be written, whoever has forgotten it.
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      for (int unsigned i = 0; i < MaxQueues; i++) under_way_q[i] <= '0;
+    end else if (forfeit_i) begin
+      for (int unsigned i = 0; i < MaxQueues; i++) under_way_q[i] <= '0;
+    end else begin
       if (write && !(settles && settled == writer)) begin
         under_way_q[writer] <= under_way_q[writer] + 1'b1;
       end
       if (settles && !(write && settled == writer)) begin
         under_way_q[settled] <= under_way_q[settled] - 1'b1;
       end
-      if (start_i) cq_tail_q[start_queue_i] <= tail + 16'd1;
-      if (restart_i) cq_tail_q[look_i] <= '0;
     end
   end
 

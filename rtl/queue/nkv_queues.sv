@@ -21,7 +21,9 @@ module nkv_queues
 ) (
   input  logic               clk_i,
   input  logic               rst_ni,
-  input  logic               reset_i,     // CONTROL.RESET
+  input  logic               reset_i,     // CONTROL.RESET, until memory owes nothing,
+  input  logic               forfeit_i,   // or what it owes will not come.
+  output logic               quiet_o,     // It owes the queues nothing.
 
   input  csr_reg2hw_t        registers_i,
   input  logic [63:0]        memory_bytes_i,
@@ -62,7 +64,7 @@ module nkv_queues
   queue_t look_q;         // Each cycle another queue is looked at in turn,
   queue_t last_ended_q;   // or that of the command that ended last.
   logic   again;
-  // Each reset takes the next epoch: what memory still answers to earlier accesses is dropped.
+  // Each forfeit takes the next epoch: what memory still answers to earlier accesses is dropped.
   logic [1:0] epoch_q;
 
   logic     [Engines-1:0] free, runs, trails, starts, told, told_trail, told_cost, told_turn;
@@ -70,7 +72,9 @@ module nkv_queues
   results_t [Engines-1:0] told_results;
   ended_t   [Engines-1:0] told_end;
   engine_t                start_engine, told_engine;
-  logic                   some_told;
+  logic                   some_told, fetch_quiet, post_quiet;
+
+  assign quiet_o = fetch_quiet && post_quiet;
 
   logic         restart, asked, fetched, room, posting, chosen_valid, post_ready;
   status_e      start_status;
@@ -126,6 +130,8 @@ module nkv_queues
     .clk_i,
     .rst_ni,
     .reset_i,
+    .forfeit_i,
+    .quiet_o      (fetch_quiet),
     .epoch_i      (epoch_q),
     .look_i       (look),
     .live_i       (live[look]),
@@ -247,6 +253,8 @@ module nkv_queues
     .clk_i,
     .rst_ni,
     .reset_i,
+    .forfeit_i,
+    .quiet_o      (post_quiet),
     .epoch_i      (epoch_q),
     .look_i       (look),
     .restart_i    (restart),
@@ -277,7 +285,7 @@ module nkv_queues
       last_ended_q <= '0;
       epoch_q <= '0;
     end else if (reset_i) begin
-      epoch_q <= epoch_q + 2'd1;
+      if (forfeit_i) epoch_q <= epoch_q + 2'd1;
     end else begin
       if (!again) look_q <= look_q + 1'b1;
       if (reckons) last_ended_q <= ended_o.started.queue_index;

@@ -143,6 +143,7 @@ TEST_P(RtlSlicesTest, AReadWithoutAnswerStopsOneEngine) {
   Device& device = engine.device();
   EXPECT_EQ(device.read_csr(NKV_REG_DEVICE_STATUS), kStatusMask);
   device.write_csr(NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
+  engine.await_ready();
   EXPECT_EQ(device.read_csr(NKV_REG_DEVICE_STATUS), NKV_REG_DEVICE_STATUS_READY_MASK);
   EXPECT_EQ(scrub_all(), 0U);
 }

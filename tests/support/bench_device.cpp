@@ -43,9 +43,15 @@ void BenchDevice::reset_after(std::uint64_t ticks) {
   while (device_->read_csr(NKV_REG_TICK_COUNT) < begin + ticks) {
   }
   device_->write_csr(NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
+  await_ready();
   queue_.reset();
   stranger_.reset();
   open_queues();
+}
+
+void BenchDevice::await_ready() {
+  while ((device_->read_csr(NKV_REG_DEVICE_STATUS) & NKV_REG_DEVICE_STATUS_READY_MASK) == 0) {
+  }
 }
 
 namespace {

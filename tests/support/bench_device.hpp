@@ -63,6 +63,8 @@ class BenchDevice {
   }
   /// Resets the device (CONTROL.RESET) that many ticks from now, and opens its queues anew.
   void reset_after(std::uint64_t ticks);
+  /// Until a reset is over: what was in flight has been answered.
+  void await_ready();
 
  private:
   static void check(Status status);

@@ -1986,7 +1986,10 @@ NKV_ASSERT_OFFSET(remote_message, reserved, 56);
 #define NKV_REG_LIMITS_TOKENS_LOG2_MASK 0xff000000000000ull
 #define NKV_REG_TICK_HZ 0x28u /**< [ro] Ticks per second in completions; 0 without feature TICKS. */
 #define NKV_REG_CONTROL 0x30u /**< [rw] Device control. */
-/** Write 1: abort what is in flight, disable all queues. Reads 0. */
+/**
+ * Write 1: abort what is in flight, disable all queues. Until memory has answered what was in
+ * flight, DEVICE_STATUS.READY is 0: writes of before may still reach memory. Reads 0.
+ */
 #define NKV_REG_CONTROL_RESET_SHIFT 0
 #define NKV_REG_CONTROL_RESET_MASK 0x1ull
 #define NKV_REG_DEVICE_STATUS 0x38u /**< [ro] Health. */

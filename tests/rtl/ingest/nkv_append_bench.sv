@@ -88,11 +88,13 @@ module nkv_append_bench
 
   assign beat_ready = beat.tag.sink == SinkRows ? rows_ready : 1'b1;
 
-  logic unused_trailing_done, unused_writes_failed, unused_trailing_failed;
+  logic unused_quiet, unused_trailing_done, unused_writes_failed, unused_trailing_failed;
   nkv_engine_memory #(
     .Readers(2),
     .Writers(1)
   ) u_memory (
+    .forfeit_i    (1'b0),
+    .quiet_o      (unused_quiet),
     .forget_reads_i(1'b0),
     .trailing_domain_i('0),
     .read_valid_i ({rows_valid, list_valid}),

@@ -81,6 +81,7 @@ class WritesTest : public ::testing::Test {
     failed_[0] = refused[0] || (failed_[0] && port.begins_i == 0);
     failed_[1] = refused[1] || (failed_[1] && port.trailing_ends_i == 0);
     refused_ += refused[0] + refused[1];
+    ASSERT_EQ(port.quiet_o != 0, unanswered_[0] + unanswered_[1] == 0);
     ASSERT_EQ(port.writes_failed_o != 0, failed_[0]);
     ASSERT_EQ(port.trailing_failed_o != 0, failed_[1]);
     ++now_;
@@ -108,18 +109,20 @@ class WritesTest : public ::testing::Test {
   std::array<std::size_t, 2> unanswered_{}, most_unanswered_{};  // [1]: of those that trail.
   std::deque<Write> expected_;                                   // Accepted and not at memory.
 
-  void clear() {
+  void clear(bool forfeits) {
     bench_->clear_i = 1;
+    bench_->forfeit_i = forfeits;
     std::ranges::fill(bench_->write_valid_i, 0);
     bench_->w_ready_i = 0;
     bench_->b_valid_i = 0;
     bench_.tick();
-    bench_->clear_i = 0;
+    bench_->clear_i = bench_->forfeit_i = 0;
     expected_.clear();
     offered_ = {};
     left_ = 0;
-    unanswered_ = {};
     failed_ = {};
+    if (!forfeits) return;
+    unanswered_ = {};
     id_ = {kNoId, kNoId};
   }
 
@@ -166,7 +169,7 @@ class WritesTest : public ::testing::Test {
   std::array<bool, kWriters> offered_{};
   std::array<Write, kWriters> offers_{};
   std::deque<std::pair<std::uint16_t, std::uint64_t>> answers_;
-  std::array<std::uint16_t, 2> id_{kNoId, kNoId};  // Of the writes since the last clearing.
+  std::array<std::uint16_t, 2> id_{kNoId, kNoId};  // Of the writes since the last forfeit.
   std::uint64_t now_ = 0;
 };
 
@@ -206,7 +209,21 @@ TEST_F(WritesTest, ARefusalIsToldAndEndsTheWritesUntilOthersBegin) {
   EXPECT_GT(written_, 3000U);
 }
 
-TEST_F(WritesTest, AnswersToWritesBeforeAClearingDoNotCount) {
+TEST_F(WritesTest, WritesBeforeAClearingAreWaitedForAfterIt) {
+  refusals_of_1000_ = 10;
+  latency_ = 30;
+  for (unsigned round = 0; round < 100; ++round) {
+    left_ = 100;
+    for (unsigned i = 0; i < 20 + random_() % 40; ++i) {
+      cycle();
+      if (HasFatalFailure()) return;
+    }
+    clear(false);
+  }
+  EXPECT_GT(written_, 1000u);
+}
+
+TEST_F(WritesTest, AnswersThatAreForfeitDoNotCount) {
   refusals_of_1000_ = 100;
   latency_ = 30;
   for (unsigned round = 0; round < 100; ++round) {
@@ -215,9 +232,9 @@ TEST_F(WritesTest, AnswersToWritesBeforeAClearingDoNotCount) {
       cycle();
       if (HasFatalFailure()) return;
     }
-    clear();
+    clear(true);
     if (round % 3 == 2) {
-      // Answers of four epochs ago have to be in.
+      // Answers of four forfeits ago have to be in.
       for (unsigned i = 0; i < 2 * latency_; ++i) cycle();
     }
   }

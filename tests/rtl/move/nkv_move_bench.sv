@@ -203,11 +203,13 @@ module nkv_move_bench
     endcase
   end
 
-  logic unused_trailing_done, unused_writes_failed, unused_trailing_failed;
+  logic unused_quiet, unused_trailing_done, unused_writes_failed, unused_trailing_failed;
   nkv_engine_memory #(
     .Readers(3),
     .Writers(2)
   ) u_memory (
+    .forfeit_i    (1'b0),
+    .quiet_o      (unused_quiet),
     .forget_reads_i(1'b0),
     .trailing_domain_i('0),
     .read_valid_i ({ids_valid, pass_valid, list_valid}),

@@ -35,6 +35,7 @@ void FrontUnit::cycle() {
     rtl_->b_error_i = answer.error;
   }
   rtl_->ar_ready_i = 1;
+  rtl_->quiet_i = engines_are_quiet_ ? (1U << kEngines) - 1 : 0;
   rtl_->w_ready_i = takes_writes_;
   rtl_->fatal_i = 0;
   for (unsigned i = 0; i < kEngines; ++i) drive_engine(i);

@@ -76,6 +76,8 @@ class FrontUnit {
   [[nodiscard]] emulator::AxiMemory& memory() { return memory_; }
   /// Whether memory takes writes for now.
   void take_writes(bool takes) { takes_writes_ = takes; }
+  /// Whether memory owes the engines nothing.
+  void keep_engines_quiet(bool is_quiet) { engines_are_quiet_ = is_quiet; }
   /// As a reset does.
   void forget_engines() { engines_ = {}; }
   /// As a watchdog does: the command ends with INTERNAL, and the engine takes no other.
@@ -129,6 +131,7 @@ class FrontUnit {
   std::array<Host, kQueues> hosts_;
   std::array<Engine, kEngines> engines_;
   bool takes_writes_ = true;
+  bool engines_are_quiet_ = true;
   std::uint64_t now_ = 0;
 };
 
