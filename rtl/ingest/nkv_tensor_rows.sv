@@ -93,7 +93,7 @@ module nkv_tensor_rows
   end
 
   // ---- The rows ----
-  burst_t memory[PageTokens*RowWords];
+  (* ram_style = "block" *) burst_t memory[PageTokens*RowWords];
   burst_t word_packed, read_word_q;
   logic   read_valid_q;
   word_index_t read_index_q;
