@@ -1,6 +1,7 @@
 // DevLoad of a slice, by CXL's four levels, from how many accesses are in flight: light, and from
 // `optimal` on optimal, from `overload` on a moderate overload. It is severe when the host's own
-// accesses reach `overload`: near-data alone, which gives way, does not make it so. One cycle.
+// accesses reach `overload`, or have no credit left for reads or for writes, so that the host waits at the
+// port: near-data alone, which gives way, does not make it so. One cycle.
 
 module nkv_dev_load
   import nkv_inline_pkg::*;
@@ -20,14 +21,18 @@ module nkv_dev_load
   wire depth_t host = host_reads_i + host_writes_i;
   wire depth_t engine = near_reads_i + near_writes_i;
   depth_t host_q, all_q;
+  logic   host_waits_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       host_q <= '0;
       all_q <= '0;
+      host_waits_q <= 1'b0;
     end else begin
       host_q <= host;
       all_q <= host + engine;
+      host_waits_q <= host_reads_i == depth_t'(HostCredits) ||
+          host_writes_i == depth_t'(HostCredits);
     end
   end
 
@@ -35,7 +40,7 @@ module nkv_dev_load
     load_o = LoadLight;
     if (all_q >= optimal_i) load_o = LoadOptimal;
     if (all_q >= overload_i) load_o = LoadModerate;
-    if (host_q >= overload_i) load_o = LoadSevere;
+    if (host_q >= overload_i || host_waits_q) load_o = LoadSevere;
   end
 
 endmodule

@@ -2064,7 +2064,10 @@ NKV_ASSERT_OFFSET(remote_message, reserved, 56);
 #define NKV_REG_INLINE_LOAD 0x78u
 #define NKV_REG_INLINE_LOAD_OPTIMAL_SHIFT 0 /**< Optimal instead of light. */
 #define NKV_REG_INLINE_LOAD_OPTIMAL_MASK 0xffffull
-/** Moderate overload, or severe if the host's alone are so many. */
+/**
+ * Moderate overload, or severe if the host's alone are so many; severe too while the host may have
+ * no more in flight.
+ */
 #define NKV_REG_INLINE_LOAD_OVERLOAD_SHIFT 16
 #define NKV_REG_INLINE_LOAD_OVERLOAD_MASK 0xffff0000ull
 /**

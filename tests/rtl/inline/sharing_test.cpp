@@ -320,5 +320,26 @@ TEST(InlineSharingTest, DevLoadFollowsWhatIsInFlight) {
   EXPECT_EQ(load(), kLight);
 }
 
+// It waits for memory, whatever is set, and with the device's own settings, too.
+TEST(InlineSharingTest, AHostWithoutCreditsIsASevereOverload) {
+  for (const bool writes : {false, true}) {
+    InlinePath path;
+    path.set_manner({.latency = 1000});
+    const auto load = [&path] { return path.ports().load_o[0]; };
+    for (unsigned i = 0; i < kHostCredits; ++i) {
+      EXPECT_EQ(load(), i < 32 ? kLight : kOptimal) << i;
+      if (writes) {
+        path.host_write(line_in_slice(0, i), {}, kAllBytes);
+      } else {
+        path.host_read(line_in_slice(0, i));
+      }
+      path.cycles(8);
+    }
+    EXPECT_EQ(load(), kSevere);
+    ASSERT_TRUE(path.drain());
+    EXPECT_EQ(load(), kLight);
+  }
+}
+
 }  // namespace
 }  // namespace nearkv::rtl_test
