@@ -140,7 +140,7 @@ module nkv_command_order
       endcase
       if (stuck) begin
         fatal_q <= 1'b1;
-        trailing_outcome_q <= Lost;
+        if (!trailing_ended) trailing_outcome_q <= Lost;
       end
       if ((stuck || fatal_q) && !(state_q inside {StIdle, StOutcome}) && !hands_over) begin
         state_q <= StOutcome;

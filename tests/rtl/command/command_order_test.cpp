@@ -215,6 +215,23 @@ TEST_F(CommandOrderTest, WithoutProgressAllEndsAndNothingIsTakenUntilAClearing) 
   EXPECT_GT(two, 10U);
 }
 
+// The first one's results are written and its outcome offered; then the second one is stuck.
+TEST_F(CommandOrderTest, AnOutcomeThatIsOfferedStaysWhenTheNextCommandIsStuck) {
+  take_pace_ = 0;
+  offered_.push_back({.word = 1, .results = 5});
+  offered_.push_back({.word = 2, .cycles = 1000});
+  for (unsigned i = 0; i < 80; ++i) cycle();
+  EXPECT_EQ(bench_->outcome_verdict_status_o, NKV_STATUS_OK);
+  is_stuck_ = true;
+  for (unsigned i = 0; i < 2 * kWatchdogCycles; ++i) cycle();
+  EXPECT_NE(bench_->fatal_o, 0);
+  EXPECT_EQ(bench_->outcome_verdict_status_o, NKV_STATUS_OK);
+  take_pace_ = 8;
+  for (unsigned i = 0; i < 10; ++i) cycle();
+  EXPECT_EQ(outcomes_, 2U);
+  EXPECT_EQ(internal_, 1U);
+}
+
 TEST_F(CommandOrderTest, AClearingInAnyCycleForgetsWhatIsUnderWay) {
   for (unsigned round = 0; round < 300; ++round) {
     for (unsigned i = 0; i < 8; ++i) offered_.push_back(any_work());
