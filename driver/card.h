@@ -156,6 +156,7 @@ void nkv_transport_close(struct nkv_card *card);
 
 int nkv_read(struct nkv_card *card, u32 offset, u64 *value);
 int nkv_write(struct nkv_card *card, u32 offset, u64 value);
+int nkv_reset(struct nkv_card *card);
 
 /* memory.c */
 int nkv_memory_attach(struct nkv_card *card, phys_addr_t at, u64 bytes);

@@ -46,7 +46,7 @@ static int nkv_card_reset_held(struct nkv_card *card)
 	if (card->gone)
 		return -ENODEV;
 	nkv_counters_sample(card); /* As far as it answers: a reset may be what it needs. */
-	ret = nkv_write(card, NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
+	ret = nkv_reset(card);
 	if (ret)
 		return ret;
 	nkv_counters_restart(card);
@@ -196,7 +196,7 @@ static int nkv_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (ret)
 		goto close;
 	/* What an earlier driver left. */
-	ret = nkv_write(card, NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
+	ret = nkv_reset(card);
 	if (ret)
 		goto close;
 	nkv_windows_adopt(card);
@@ -238,7 +238,7 @@ static void nkv_remove(struct pci_dev *pdev)
 	misc_deregister(&card->misc);
 	nkv_card_hold(card);
 	if (pci_device_is_present(pdev)) /* Else its memory has gone, too. */
-		still = !nkv_write(card, NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
+		still = !nkv_reset(card);
 	/* Who is told that the card has gone reads nothing of it any more. */
 	unmap_mapping_range(card->mappings->f_mapping, 0, 0, 1);
 	WRITE_ONCE(card->gone, true);

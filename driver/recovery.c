@@ -26,7 +26,7 @@ static int nkv_card_begin_anew(struct nkv_card *card)
 	if (!ret && id != NKV_ABI_ID)
 		ret = -EIO;
 	if (!ret)
-		ret = nkv_write(card, NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
+		ret = nkv_reset(card);
 	if (!ret && card->claimed)
 		ret = nkv_write(card, NKV_REG_DOORBELL_BASE, nkv_doorbell_at(card, 0));
 	if (ret) {

@@ -12,6 +12,7 @@
 
 #define NKV_BRIDGE_TIMEOUT   (10 * HZ) /* A simulated engine takes its time. */
 #define NKV_BRIDGE_SPINS     2000
+#define NKV_RESET_TIMEOUT    (20 * HZ) /* So does its memory. */
 #define NKV_REGISTERS_BYTES  (NKV_CARD_MANAGEMENT_AT + NKV_CARD_MANAGEMENT_BYTES)
 #define NKV_IVSHMEM_DOORBELL 12		   /* In BAR 0: peer << 16 | vector. */
 #define NKV_IVSHMEM_DEVICE   (0 << 16 | 0) /* The device process is peer 0, its vector 0. */
@@ -194,6 +195,31 @@ int nkv_read(struct nkv_card *card, u32 offset, u64 *value)
 int nkv_write(struct nkv_card *card, u32 offset, u64 value)
 {
 	return nkv_fails(card) ? -EIO : card->transport->write(card, offset, value);
+}
+
+/**
+ * nkv_reset - Has the engine end what it does
+ * @card: As for nkv_read().
+ *
+ * Returns when the engine's memory has answered all that was asked of it, so that nothing of before
+ * reaches memory any more. -EIO: the card does not answer; -ETIMEDOUT: its memory does not.
+ */
+int nkv_reset(struct nkv_card *card)
+{
+	unsigned long deadline = jiffies + NKV_RESET_TIMEOUT;
+	int ret = nkv_write(card, NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
+	u64 status;
+
+	while (!ret) {
+		ret = nkv_read(card, NKV_REG_DEVICE_STATUS, &status);
+		if (ret || status & NKV_REG_DEVICE_STATUS_READY_MASK)
+			break;
+		if (time_after(jiffies, deadline))
+			ret = -ETIMEDOUT;
+		else
+			usleep_range(10, 50);
+	}
+	return ret;
 }
 
 /**
