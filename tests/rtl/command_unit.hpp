@@ -107,7 +107,8 @@ class CommandUnit : private Simulation<Bench> {
     while (run_cycles_ < cycles && !bench().done_o) cycle();
   }
 
-  /// What is under way is forgotten: CONTROL.RESET, or all of reset. Memory comes to rest.
+  /// What is under way is forgotten: by CONTROL.RESET, after which memory comes to rest, or by all
+  /// of reset, which lasts until it has: no answer comes to who has not asked.
   void clear() {
     bench().clear_i = 1;
     cycle();
@@ -115,8 +116,9 @@ class CommandUnit : private Simulation<Bench> {
     settle_memory();
   }
   void power_up() {
-    Simulation<Bench>::reset();
+    bench().rst_ni = 0;
     settle_memory();
+    Simulation<Bench>::reset();
   }
 
   [[nodiscard]] std::span<std::byte> window() { return std::span(bytes_).subspan(kWindowBase); }
