@@ -222,7 +222,7 @@ def test_a_card_that_dies_is_an_error_and_no_hang(platform, kernel_of):
     with platform.boot(Topology(engine="model:")) as guest:
         guest.make_card()
         guest.function.kill()
-        status, text = guest.run(on_card("pool"), timeout_s=120)
+        status, text = guest.run(on_card("pool"), timeout_s=240)
         assert status != 0
         assert "Input/output error" in text
         kernel_of(guest).expect_no_complaint()
