@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from transformers import PreTrainedConfig
 
 core = pytest.importorskip("nearkv.core", exc_type=ImportError)
 from nearkv.core import Codec, Error, Status  # noqa: E402
@@ -18,10 +19,20 @@ from tests.engines.transformers_models import (  # noqa: E402
 LOSSLESS = [Codec.PLANES_LZ4, Codec.PLANES_ZSTD]
 # Most bytes of a page, of those before, and most distance of logits, of their norm.
 LOSSY = {Codec.INT8: (0.7, 0.02), Codec.INT4: (0.45, 0.2), Codec.FP8: (0.7, 0.1)}
+
+
+def widened(config: PreTrainedConfig, **sizes: int) -> PreTrainedConfig:
+    """The same model with rows of another width."""
+    return type(config)(**(config.to_dict() | sizes))
+
+
+# Rows so wide that a page is many grains of the pool: only then do codecs' bytes show.
 MODELS = {
-    "llama, groups of 2": CONFIGS["llama, groups of 2"],
-    "deepseek v3, latents": CONFIGS["deepseek v3, latents"],
-    "jamba, mamba and attention": HYBRIDS["jamba, mamba and attention"],
+    "llama, groups of 2": widened(CONFIGS["llama, groups of 2"], head_dim=64),
+    "deepseek v3, latents": widened(
+        CONFIGS["deepseek v3, latents"], kv_lora_rank=192, qk_rope_head_dim=64
+    ),
+    "jamba, mamba and attention": widened(HYBRIDS["jamba, mamba and attention"], hidden_size=512),
 }
 
 
