@@ -27,6 +27,13 @@ class FarAttention:
         if not 0 < self.error <= 1:
             raise ValueError(f"error is {self.error}; it must be above 0 and at most 1")
 
+    @classmethod
+    def of(cls, far: "FarAttention | None", pool: Pool) -> "FarAttention":
+        """One that was asked for, or DENSE. Raises ValueError if the pool cannot be read so."""
+        far = far or cls()
+        far.check(pool)
+        return far
+
     def options(self) -> dict[str, Any]:
         """Keyword arguments of Pool.attend."""
         return {"mode": self.mode, "top_k": self.top_k, "error": self.error}

@@ -31,8 +31,7 @@ class DeviceShard:
         self.sharding = Sharding.uneven([0] * ranks)
         self.rank = rank
         self._pool, self._sequences, self._layer = pool, list(sequences), layer
-        far = far or FarAttention()
-        far.check(pool)
+        far = FarAttention.of(far, pool)
         self._options = far.options()
         self._stored = 0
         self._open: Shard | None = None  # No whole page yet.

@@ -56,8 +56,7 @@ class NearKVCache(SequencesCache):
             raise ValueError(
                 "a retention decides between steps, which no graph does: no max_tokens"
             )
-        far = far or FarAttention()
-        far.check(pool)
+        far = FarAttention.of(far, pool)
         sequences = Sequences(pool, retention)
         options = (sequences, window_tokens, far, rounded)
         made: list[Layer] = []

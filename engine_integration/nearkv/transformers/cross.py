@@ -34,8 +34,7 @@ class NearKVCrossCache(PooledCache):
         """`rounded`: a model of another dtype has K and V rounded to the pool's."""
         if not isinstance(layout_of(pool), HeadLayout):
             raise ValueError("cross-attention has K and V; the pool was made for latents")
-        far = far or FarAttention()
-        far.check(pool)
+        far = FarAttention.of(far, pool)
         sequences = Sequences(pool)
         options = (far, rounded)
         self._own(

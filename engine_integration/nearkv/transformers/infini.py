@@ -67,8 +67,7 @@ class NearKVInfiniCache(PooledCache):
             )
         if window_tokens < 1:
             raise ValueError(f"window_tokens is {window_tokens}; it must be at least 1")
-        far = far or FarAttention()
-        far.check(pool)
+        far = FarAttention.of(far, pool)
         layers = []
         for index, of_heads in enumerate(gates.detach().float().sigmoid()):
             options = (window_tokens, far, rounded)
