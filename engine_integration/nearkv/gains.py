@@ -64,7 +64,7 @@ class GainLearner:
         seen.tokens += tokens
 
     def is_ready(self, layer: int) -> bool:
-        """Whether more queries would hardly tell more: for whoever can put off a first page."""
+        """Whether more queries would hardly tell more, and a first page need not wait."""
         seen = self._seen.get(layer)
         return not self.wants(layer) or (seen is not None and seen.tokens >= ENOUGH_QUERIES)
 

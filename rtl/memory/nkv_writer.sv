@@ -83,7 +83,7 @@ module nkv_writer
     end
   end
 
-  // Through clearings: what was sent will be written, whoever has forgotten it.
+  // Through clearings: what was sent will be written, though it is forgotten here.
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       epoch_q <= '0;

@@ -149,7 +149,7 @@ module nkv_queue_post
     end
   end
 
-  // Through resets: what was sent will be written, whoever has forgotten it.
+  // Through resets: what was sent will be written, though it is forgotten here.
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       for (int unsigned i = 0; i < MaxQueues; i++) under_way_q[i] <= '0;

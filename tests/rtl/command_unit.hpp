@@ -108,7 +108,7 @@ class CommandUnit : private Simulation<Bench> {
   }
 
   /// What is under way is forgotten: by CONTROL.RESET, after which memory comes to rest, or by all
-  /// of reset, which lasts until it has: no answer comes to who has not asked.
+  /// of reset, which lasts until memory is at rest. So no answer comes that was not asked for.
   void clear() {
     bench().clear_i = 1;
     cycle();
