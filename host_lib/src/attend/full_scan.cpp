@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "attend/exact.hpp"
 #include "attend/grain.hpp"
 #include "attend/indexer.hpp"
 #include "attend/rounded_scores.hpp"

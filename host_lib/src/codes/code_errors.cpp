@@ -164,8 +164,7 @@ ValueScale GranuleMeasure::scale_of(std::size_t page) {
   ValueScale scale;
   scale.residual = scale.spread = kNothing;
   for (std::size_t c = 0; c < value_dim_; ++c) {
-    const std::int64_t mean = coded.values.mean[c];
-    scale.squares += mean * mean;
+    scale.squares += std::int64_t{coded.values.mean[c]} * coded.values.mean[c];
   }
   if (coded.coded() == 0 || !coded.values.has_factors()) return scale;
   kernels_->unpack_factors(coded.values.factors, factors_.data());

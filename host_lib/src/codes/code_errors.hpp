@@ -16,7 +16,9 @@ namespace nearkv {
 inline constexpr std::array<int, NKV_VALUE_CODE_PLANES + 1> kValueRemainders = {0, -13, -45, -73};
 
 /// l: what the amplitude of an error adds to its energy's price.
-[[nodiscard]] constexpr int coherence(int planes) { return planes == 0 ? -35 : -75; }
+[[nodiscard]] constexpr int coherence(int planes) {
+  return planes == 0 ? kCoherenceOfNone : kCoherenceOfCodes;
+}
 
 /// T of a row at its goal, and at most.
 inline constexpr std::int64_t kErrorGoal = std::int64_t{1} << 24;

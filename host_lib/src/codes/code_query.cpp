@@ -7,6 +7,7 @@
 #include "codes/code_form.hpp"
 #include "codes/code_kernels.hpp"
 #include "codes/page_kernels.hpp"
+#include "codes/transform.hpp"
 
 namespace nearkv {
 namespace {
@@ -25,25 +26,11 @@ std::int64_t rounded_shift(std::int64_t value, int bits) {
   return bits == 0 ? value : (value + (std::int64_t{1} << (bits - 1))) >> bits;
 }
 
-void hadamard(std::int64_t* values, std::size_t size) {
-  for (std::size_t half = 1; half < size; half *= 2) {
-    for (std::size_t group = 0; group < size; group += 2 * half) {
-      for (std::size_t i = group; i < group + half; ++i) {
-        const std::int64_t a = values[i];
-        const std::int64_t b = values[i + half];
-        values[i] = a + b;
-        values[i + half] = a - b;
-      }
-    }
-  }
-}
-
 void transform(std::span<std::int64_t> row, unsigned set) {
-  const auto minus = minus_signs(set);
-  for (std::size_t c = 0; c < row.size(); ++c) row[c] = minus[c] != 0 ? -row[c] : row[c];
+  apply_signs(row.data(), row.size(), set);
   for (std::size_t at = 0; at < row.size();) {
     const CodeBlock block = code_block(row.size(), at);
-    hadamard(row.data() + at, block.size);
+    hadamard_block(row.data() + at, block.size);
     for (std::size_t c = at; c < at + block.size && block.scale != 0; ++c) {
       row[c] = rounded_shift(row[c] * block.scale, 15);
     }

@@ -7,63 +7,38 @@
 #include <limits>
 
 #include "codes/code_form.hpp"
+#include "codes/coded_page.hpp"
+#include "codes/transform.hpp"
 #include "page/elements.hpp"
 
 namespace nearkv {
 namespace {
 
 constexpr int kRatioBits = 8;
-constexpr int kScaleBits = 15;
 
-/// Codes of one tensor of one row.
-struct StoredRow {
+/// One tensor of a page.
+struct StoredRows {
   const CodeForm* form;
+  CodedTensor codes;
   std::size_t dim;
-  std::size_t token;
   unsigned sign_set;
-  const std::uint8_t* factors;
-  int top;
-  const std::int8_t* mean;
-  int mean_power;
   const std::int8_t* gains;  ///< None of V.
-  std::array<const std::uint8_t*, 4> planes;
 };
 
 using Residual = std::array<std::int32_t, NKV_MAX_HEAD_DIM>;
 
-void hadamard_block(std::span<std::int32_t> block) {
-  for (std::size_t half = 1; half < block.size(); half *= 2) {
-    for (std::size_t i = 0; i < block.size(); ++i) {
-      if ((i & half) != 0) continue;
-      const std::int32_t a = block[i];
-      const std::int32_t b = block[i + half];
-      block[i] = a + b;
-      block[i + half] = a - b;
-    }
-  }
-}
-
-/// 2^15 times the transposed transform of what the first planes say.
-void transpose_code(const StoredRow& row, std::size_t planes, Residual* residual) {
+/// 2^15 times the transposed transform of what a row's first planes say.
+void transpose_code(const StoredRows& rows, std::size_t token, std::size_t planes,
+                    Residual* residual) {
   residual->fill(0);
   for (std::size_t plane = 0; plane < planes; ++plane) {
-    const std::uint8_t* const bits = row.planes[plane] + row.token * row.dim / 8;
-    const std::int32_t weight = 1 << (static_cast<std::size_t>(row.form->planes) - 1 - plane);
-    for (std::size_t c = 0; c < row.dim; ++c) {
+    const std::uint8_t* const bits = rows.codes.planes[plane] + token * rows.dim / 8;
+    const std::int32_t weight = 1 << (static_cast<std::size_t>(rows.form->planes) - 1 - plane);
+    for (std::size_t c = 0; c < rows.dim; ++c) {
       (*residual)[c] += (bits[c / 8] >> (c % 8) & 1) != 0 ? weight : -weight;
     }
   }
-  for (std::size_t at = 0; at < row.dim;) {
-    const CodeBlock block = code_block(row.dim, at);
-    const auto values = std::span(*residual).subspan(at, block.size);
-    for (std::int32_t& value : values) value *= block.scale == 0 ? 1 << kScaleBits : block.scale;
-    hadamard_block(values);
-    at += block.size;
-  }
-  const auto minus = minus_signs(row.sign_set);
-  for (std::size_t c = 0; c < row.dim; ++c) {
-    if (minus[c] != 0) (*residual)[c] = -(*residual)[c];
-  }
+  transpose(residual->data(), rows.dim, rows.sign_set);
 }
 
 double times_octaves(double value, int sixteenths) {
@@ -77,18 +52,19 @@ std::uint16_t code_bf16(double value) {
   return to_bf16(static_cast<float>(std::clamp(value, -kLargest, kLargest)));
 }
 
-void read_row(const StoredRow& row, std::size_t planes, std::span<std::byte> out) {
-  const int factor = row.factors[row.token / 2] >> (row.token % 2 * 4) & 15;
-  const int sixteenths = row.top - (kTopFactor - factor) * row.form->factor_step;
+void read_row(const StoredRows& rows, std::size_t token, std::size_t planes,
+              std::span<std::byte> out) {
+  const auto factor = static_cast<int>(rows.codes.factor(token));
+  const int sixteenths = rows.codes.top - (kTopFactor - factor) * rows.form->factor_step;
   Residual residual;
-  if (factor != 0) transpose_code(row, planes, &residual);
-  for (std::size_t c = 0; c < row.dim; ++c) {
-    double value = std::ldexp(row.mean[c], row.mean_power);
+  if (factor != 0) transpose_code(rows, token, planes, &residual);
+  for (std::size_t c = 0; c < rows.dim; ++c) {
+    double value = std::ldexp(rows.codes.mean[c], rows.codes.mean_power);
     if (factor != 0) {
-      const double scaled = static_cast<double>(residual[c]) * row.form->ratio[planes - 1];
-      value += std::ldexp(times_octaves(scaled, sixteenths), -kRatioBits - kScaleBits);
+      const double scaled = static_cast<double>(residual[c]) * rows.form->ratio[planes - 1];
+      value += std::ldexp(times_octaves(scaled, sixteenths), -kRatioBits - kTransposeBits);
     }
-    if (row.gains != nullptr) value = times_octaves(value, -row.gains[c]);
+    if (rows.gains != nullptr) value = times_octaves(value, -rows.gains[c]);
     const std::uint16_t bits = code_bf16(value);
     std::memcpy(out.data() + c * sizeof(bits), &bits, sizeof(bits));
   }
@@ -121,37 +97,15 @@ Status CodeReader::verify() const {
 }
 
 void CodeReader::read_key(std::size_t token, std::span<std::byte> out) const {
-  const std::size_t plane_bytes = std::size_t{NKV_PAGE_TOKENS / 8} * header().head_dim;
-  const auto* const rest = view_.data<std::uint8_t>(NKV_PAGE_ARRAY_K_CODES);
-  const StoredRow row{&kKeyCodes,
-                      header().head_dim,
-                      token,
-                      header().sign_set,
-                      view_.data<std::uint8_t>(NKV_PAGE_ARRAY_CODE_SUMMARY),
-                      header().k_top,
-                      view_.data<std::int8_t>(NKV_PAGE_ARRAY_CODE_SUMMARY) + NKV_PAGE_TOKENS,
-                      header().k_mean_power,
-                      view_.data<std::int8_t>(NKV_PAGE_ARRAY_K_GAINS),
-                      {view_.data<std::uint8_t>(NKV_PAGE_ARRAY_K_SIGNS), rest, rest + plane_bytes,
-                       rest + 2 * plane_bytes}};
-  read_row(row, selection_.planes, out);
+  const StoredRows rows{&kKeyCodes, coded_keys(view_), header().head_dim, header().sign_set,
+                        view_.data<std::int8_t>(NKV_PAGE_ARRAY_K_GAINS)};
+  read_row(rows, token, selection_.planes, out);
 }
 
 void CodeReader::read_value(std::size_t token, std::span<std::byte> out) const {
-  const std::size_t plane_bytes = std::size_t{NKV_PAGE_TOKENS / 8} * header().value_dim;
-  const auto* const planes = view_.data<std::uint8_t>(NKV_PAGE_ARRAY_V_CODES);
-  const StoredRow row{
-      &kValueCodes,
-      header().value_dim,
-      token,
-      header().sign_set,
-      view_.data<std::uint8_t>(NKV_PAGE_ARRAY_CODE_SUMMARY) + NKV_PAGE_TOKENS / 2,
-      header().v_top,
-      view_.data<std::int8_t>(NKV_PAGE_ARRAY_CODE_SUMMARY) + NKV_PAGE_TOKENS + header().head_dim,
-      header().v_mean_power,
-      nullptr,
-      {planes, planes + plane_bytes, planes + 2 * plane_bytes, nullptr}};
-  read_row(row, std::min<std::size_t>(selection_.planes, NKV_VALUE_CODE_PLANES), out);
+  const StoredRows rows{&kValueCodes, coded_values(view_), header().value_dim, header().sign_set,
+                        nullptr};
+  read_row(rows, token, std::min<std::size_t>(selection_.planes, NKV_VALUE_CODE_PLANES), out);
 }
 
 }  // namespace nearkv

@@ -42,6 +42,8 @@ void for_each_bit(std::uint64_t tokens, const Use& use) {
   }
 }
 
+inline constexpr std::size_t kPagesAtATime = 16;  ///< That a worker takes of a list.
+
 /// A page in a row.
 struct RowPage {
   std::int32_t octave = 0;      ///< I
@@ -120,11 +122,6 @@ class CodeState {
   [[nodiscard]] std::int16_t* drawn(std::size_t page, std::size_t row) const {
     return drawn_.data() + (page * rows_ + row) * NKV_PAGE_TOKENS;
   }
-  /// A token's logit.
-  [[nodiscard]] std::int64_t logit(std::size_t page, std::size_t row, std::size_t token) const {
-    return std::int64_t{row_page(page, row).octave} * (1 << kCodeLogitBits) +
-           above(page, row)[token];
-  }
 
   [[nodiscard]] const Granules& key_granules() const { return key_granules_; }
   [[nodiscard]] const Granules& value_granules() const { return value_granules_; }
@@ -169,7 +166,7 @@ class CodeState {
   /// more. Very small where all are at their least.
   [[nodiscard]] int lowest_variance(std::size_t page, std::size_t row) const {
     if (query_->is_zero(row) || !has_key_factors_[page]) return kFlatVariance;
-    return query_->variance(row) + 2 * (pages_[page].keys.top - 30);
+    return query_->variance(row) + 2 * (pages_[page].keys.top - kKeyCodes.factor_step * kTopFactor);
   }
   [[nodiscard]] int variance(std::size_t page, std::size_t row, unsigned factor, int planes) const {
     const int level = factor == 0 ? 0 : planes;

@@ -8,40 +8,18 @@
 #include "attend/dense.hpp"
 #include "codes/code_form.hpp"
 #include "codes/exact_logit.hpp"
+#include "codes/transform.hpp"
 
 namespace nearkv {
 namespace {
 
 constexpr int kMeanBits = 18;
-constexpr int kTransposeBits = 15;
 constexpr std::int64_t kMostValue = (std::int64_t{1} << 24) - 1;
 constexpr std::int64_t kMostResidual = std::int64_t{1} << 48;
 
 /// Where the rest's weight has its integer part.
 std::int64_t rest_octave(const RowPage& page) {
   return std::int64_t{page.octave} + page.top + static_cast<int>(std::bit_width(page.rest)) - 16;
-}
-
-void transpose(std::int64_t* values, std::size_t dim, unsigned set) {
-  for (std::size_t at = 0; at < dim;) {
-    const CodeBlock block = code_block(dim, at);
-    std::int64_t* const own = values + at;
-    const std::int64_t scale = block.scale == 0 ? 1 << kTransposeBits : block.scale;
-    for (std::size_t c = 0; c < block.size; ++c) own[c] *= scale;
-    for (std::size_t half = 1; half < block.size; half *= 2) {
-      for (std::size_t group = 0; group < block.size; group += 2 * half) {
-        for (std::size_t i = group; i < group + half; ++i) {
-          const std::int64_t a = own[i];
-          const std::int64_t b = own[i + half];
-          own[i] = a + b;
-          own[i + half] = a - b;
-        }
-      }
-    }
-    at += block.size;
-  }
-  const auto minus = minus_signs(set);
-  for (std::size_t c = 0; c < dim; ++c) values[c] = minus[c] != 0 ? -values[c] : values[c];
 }
 
 /// F of a factor after so many planes.

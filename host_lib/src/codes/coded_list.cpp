@@ -17,7 +17,6 @@ constexpr std::array kSearchArrays = {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY
                                       NKV_PAGE_ARRAY_KEY_SCALES};
 constexpr std::array kRowArrays = {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS,
                                    NKV_PAGE_ARRAY_V_EXPONENTS, NKV_PAGE_ARRAY_V_ROWS};
-constexpr std::size_t kPagesAtATime = 16;
 
 template <std::size_t kCount>
 std::uint64_t array_bursts(const PageView& view, const std::array<nkv_page_array, kCount>& arrays) {
@@ -251,9 +250,7 @@ Outcome CodedList::read_rows(std::span<const PageDemand> demands,
     places.push_back(tokens);
     tokens += static_cast<std::size_t>(std::popcount(demand.key_rows));
   }
-  std::vector<std::int64_t> own_scores;
-  std::vector<std::int64_t>& found = scores != nullptr ? *scores : own_scores;
-  found.resize(tokens * rows);
+  scores->resize(tokens * rows);
   FirstFault of_keys;
   FirstFault of_values;
   question_->workers->for_each(
@@ -285,7 +282,7 @@ Outcome CodedList::read_rows(std::span<const PageDemand> demands,
             }
             value_sources_[demand.page] = view.values();
           }
-          scorer_->score(view.keys(), demand.key_rows, found.data() + places[i] * rows);
+          scorer_->score(view.keys(), demand.key_rows, scores->data() + places[i] * rows);
         }
       });
   if (of_keys.any()) return of_keys.outcome();
@@ -293,7 +290,7 @@ Outcome CodedList::read_rows(std::span<const PageDemand> demands,
 
   const Traffic spent = costs(demands);
   traffic_ += spent;
-  const std::int64_t* score = found.data();
+  const std::int64_t* score = scores->data();
   for (const PageDemand& demand : demands) {
     state_.reads()[demand.page].value_rows |= demand.value_rows;
     take_key_rows(demand, score);

@@ -36,6 +36,29 @@ struct CodedTensor {
   }
 };
 
+/// Codes of an open page's keys, and of its values.
+[[nodiscard]] inline CodedTensor coded_keys(const PageView& view) {
+  const nkv_page_header& header = view.header();
+  const std::size_t plane_bytes = std::size_t{NKV_PAGE_TOKENS / 8} * header.head_dim;
+  const auto* const rest = view.data<std::uint8_t>(NKV_PAGE_ARRAY_K_CODES);
+  return {view.data<std::uint8_t>(NKV_PAGE_ARRAY_CODE_SUMMARY),
+          view.data<std::int8_t>(NKV_PAGE_ARRAY_CODE_SUMMARY) + NKV_PAGE_TOKENS,
+          {view.data<std::uint8_t>(NKV_PAGE_ARRAY_K_SIGNS), rest, rest + plane_bytes,
+           rest + 2 * plane_bytes},
+          header.k_mean_power,
+          header.k_top};
+}
+[[nodiscard]] inline CodedTensor coded_values(const PageView& view) {
+  const nkv_page_header& header = view.header();
+  const std::size_t plane_bytes = std::size_t{NKV_PAGE_TOKENS / 8} * header.value_dim;
+  const auto* const planes = view.data<std::uint8_t>(NKV_PAGE_ARRAY_V_CODES);
+  return {view.data<std::uint8_t>(NKV_PAGE_ARRAY_CODE_SUMMARY) + NKV_PAGE_TOKENS / 2,
+          view.data<std::int8_t>(NKV_PAGE_ARRAY_CODE_SUMMARY) + NKV_PAGE_TOKENS + header.head_dim,
+          {planes, planes + plane_bytes, planes + 2 * plane_bytes, nullptr},
+          header.v_mean_power,
+          header.v_top};
+}
+
 struct CodedPage {
   std::uint32_t index = 0;  ///< In the page list.
   std::uint8_t sign_set = 0;
@@ -67,25 +90,9 @@ struct CodedPage {
     }
     page.value_exponent_bursts = burst_count(view, NKV_PAGE_ARRAY_V_EXPONENTS);
     if (!is_coded) return page;
-    const std::size_t head_dim = header.head_dim;
-    const std::size_t key_plane = std::size_t{NKV_PAGE_TOKENS / 8} * head_dim;
-    const std::size_t value_plane = std::size_t{NKV_PAGE_TOKENS / 8} * header.value_dim;
-    const auto* const summary = view.data<std::uint8_t>(NKV_PAGE_ARRAY_CODE_SUMMARY);
-    const auto* const means = reinterpret_cast<const std::int8_t*>(summary) + NKV_PAGE_TOKENS;
-    const auto* const rest = view.data<std::uint8_t>(NKV_PAGE_ARRAY_K_CODES);
-    const auto* const values = view.data<std::uint8_t>(NKV_PAGE_ARRAY_V_CODES);
     page.sign_set = header.sign_set;
-    page.keys = {summary,
-                 means,
-                 {view.data<std::uint8_t>(NKV_PAGE_ARRAY_K_SIGNS), rest, rest + key_plane,
-                  rest + 2 * key_plane},
-                 header.k_mean_power,
-                 header.k_top};
-    page.values = {summary + NKV_PAGE_TOKENS / 2,
-                   means + head_dim,
-                   {values, values + value_plane, values + 2 * value_plane, nullptr},
-                   header.v_mean_power,
-                   header.v_top};
+    page.keys = coded_keys(view);
+    page.values = coded_values(view);
     return page;
   }
 

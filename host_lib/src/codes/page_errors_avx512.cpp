@@ -173,7 +173,7 @@ GranuleTotals total(const GranuleTerms& terms, std::int16_t* keys, std::int16_t*
   const __m128i none = _mm_set1_epi16(kNoLog16);
   __m512i energy = _mm512_setzero_si512();
   __m512i coherent = _mm512_setzero_si512();
-  const bool has_keys = terms.of_keys > -(1 << 27);
+  const bool has_keys = terms.of_keys >= kLeastOfSome;
   for (std::size_t g = 0; g < terms.key_count; g += 8) {
     const std::size_t left = terms.key_count - g;
     const __mmask8 all = left >= 8 ? 0xFF : static_cast<__mmask8>((1U << left) - 1);
@@ -193,8 +193,9 @@ GranuleTotals total(const GranuleTerms& terms, std::int16_t* keys, std::int16_t*
     const __mmask8 coded = static_cast<__mmask8>(_mm_test_epi8_mask(planes, planes)) & some;
     const __m512i value = load_logs(terms.values + g, all, terms.of_values);
     const __m512i share = load_logs(terms.shares + g, all, terms.of_shares);
-    const __m512i amplitude = _mm512_add_epi64(
-        share, _mm512_mask_mov_epi64(_mm512_set1_epi64(-35), coded, _mm512_set1_epi64(-75)));
+    const __m512i amplitude =
+        _mm512_add_epi64(share, _mm512_mask_mov_epi64(_mm512_set1_epi64(kCoherenceOfNone), coded,
+                                                      _mm512_set1_epi64(kCoherenceOfCodes)));
     const __m512i distance = _mm512_min_epi64(_mm512_abs_epi64(_mm512_sub_epi64(value, amplitude)),
                                               _mm512_set1_epi64(127));
     const __m512i excess = _mm512_and_si512(

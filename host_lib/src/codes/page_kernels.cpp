@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "codes/code_form.hpp"
+#include "codes/transform.hpp"
 #include "codes/variance_tables.hpp"
 
 namespace nearkv {
@@ -31,19 +32,6 @@ void count_factors(const std::uint8_t* factors, std::uint64_t tokens, std::int32
   std::fill_n(counts, 16, 0);
   for (std::size_t t = 0; t < kTokens; ++t) {
     if (has(tokens, t)) ++counts[factors[t]];
-  }
-}
-
-void hadamard(std::int32_t* values, std::size_t size) {
-  for (std::size_t half = 1; half < size; half *= 2) {
-    for (std::size_t group = 0; group < size; group += 2 * half) {
-      for (std::size_t i = group; i < group + half; ++i) {
-        const std::int32_t a = values[i];
-        const std::int32_t b = values[i + half];
-        values[i] = a + b;
-        values[i + half] = a - b;
-      }
-    }
   }
 }
 
@@ -319,7 +307,8 @@ GranuleTotals total(const GranuleTerms& terms, std::int16_t* keys, std::int16_t*
     const std::int32_t value = terms.values[g] + terms.of_values;
     const std::int32_t share = terms.shares[g] + terms.of_shares;
     const bool has_planes = terms.planes[g] != 0;
-    const std::int32_t price = log_sum(value, share + (has_planes ? -75 : -35));
+    const std::int32_t price =
+        log_sum(value, share + (has_planes ? kCoherenceOfCodes : kCoherenceOfNone));
     prices[g] = with(0, price);
     totals.energy += power_of(has_planes ? value : price);
     if (has_planes) totals.coherent += power_of(share);
@@ -333,7 +322,7 @@ const PageKernels& portable_page_kernels() {
   static constexpr PageKernels kKernels{
       .unpack_factors = unpack_factors,
       .count_factors = count_factors,
-      .hadamard = hadamard,
+      .hadamard = hadamard_block<std::int32_t>,
       .plane_sums = plane_sums,
       .mean_products = mean_products,
       .score = score,

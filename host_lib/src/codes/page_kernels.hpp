@@ -5,11 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "codes/energies.hpp"
 #include "nkv_abi.h"
 
 namespace nearkv {
-
-inline constexpr std::int16_t kNoLog16 = -32768;  ///< The logarithm of nothing, in 16 bits.
 
 /// Scores of a page's visible tokens in a row.
 struct ScoreSums {

@@ -94,9 +94,9 @@ bool PageScorer::score_row_slowly(std::size_t page, std::size_t row, std::uint64
     const unsigned factor = coded.keys.factor(token);
     std::int32_t multiplier = 0;
     if (factor != 0) {
-      multiplier =
-          query.exact_multiplier(row, query.under(coded.sign_set),
-                                 coded.keys.top - 2 * (15 - static_cast<int>(factor)), planes);
+      multiplier = query.exact_multiplier(
+          row, query.under(coded.sign_set),
+          coded.keys.top - kKeyCodes.factor_step * (kTopFactor - static_cast<int>(factor)), planes);
     }
     const bool is_visible = (coded.visible >> token & 1) != 0;
     is_loud |= is_visible && multiplier == kLoudMultiplier;

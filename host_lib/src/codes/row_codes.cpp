@@ -13,7 +13,7 @@ namespace nearkv {
 namespace {
 
 constexpr int kUnitExponent = 140;  ///< One unit of a fixed number is 2^(X - 140).
-constexpr int kNothing = std::numeric_limits<int>::min();  ///< In place of a logarithm of zero.
+constexpr int kNoLog = std::numeric_limits<int>::min();  ///< In place of a logarithm of zero.
 
 struct FixedNumbers {
   alignas(64) std::array<std::int16_t, NKV_PAGE_TOKENS * kMaxCodeChannels> fixed;
@@ -29,7 +29,7 @@ int gain_of(const CodedRows& rows, std::size_t channel) {
 
 /// X of 11.3; 0 for zeros.
 int largest_exponent(const CodedRows& rows) {
-  int largest = kNothing;
+  int largest = kNoLog;
   for (std::size_t c = 0; c < rows.dim; ++c) {
     const auto bits = std::bit_cast<std::uint32_t>(rows.magnitude[c]);
     if (bits == 0) continue;
@@ -40,7 +40,7 @@ int largest_exponent(const CodedRows& rows) {
         static_cast<int>(bits >> 23) + gain.power + 11 + static_cast<int>(product >> 35);
     largest = std::max(largest, exponent);
   }
-  return largest == kNothing ? 0 : largest;
+  return largest == kNoLog ? 0 : largest;
 }
 
 /// Fixed numbers of all rows, and their sums. 2^(140 - X) may not be a float; its two factors are,
@@ -81,13 +81,13 @@ std::int16_t write_factors(std::span<const int, NKV_PAGE_TOKENS> logarithms, int
                            std::uint8_t* factors) {
   const int largest = *std::ranges::max_element(logarithms);
   const auto factor = [&](std::size_t token) {
-    if (logarithms[token] == kNothing) return 0;
+    if (logarithms[token] == kNoLog) return 0;
     return std::max(0, kTopFactor - (largest - logarithms[token] + step / 2) / step);
   };
   for (std::size_t t = 0; t < NKV_PAGE_TOKENS; t += 2) {
     factors[t / 2] = static_cast<std::uint8_t>(factor(t) | factor(t + 1) << 4);
   }
-  return static_cast<std::int16_t>(largest == kNothing ? 0 : largest + 1);
+  return static_cast<std::int16_t>(largest == kNoLog ? 0 : largest + 1);
 }
 
 }  // namespace
@@ -112,7 +112,7 @@ CodeScales encode_codes(const CodedRows& rows, unsigned sign_set, const CodeForm
   for (std::size_t t = 0; t < NKV_PAGE_TOKENS; ++t) {
     const RowFit& fit = fits[t];
     logarithms[t] = fit.product == 0
-                        ? kNothing
+                        ? kNoLog
                         : log2_sixteenths((std::uint64_t{fit.energy} << 8) / fit.product) - 64 +
                               16 * (unit - fit.shift);
   }

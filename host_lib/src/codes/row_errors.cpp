@@ -11,7 +11,6 @@ namespace {
 constexpr int kGoalBits = 24;
 constexpr int kCoherentParts = 640;
 constexpr std::int64_t kMostBase = std::int64_t{1} << 20;
-constexpr std::size_t kPagesAtATime = 16;
 
 }  // namespace
 

@@ -20,9 +20,6 @@ class ErrorHistogram {
   void count(int error) {
     ++counts_[static_cast<std::size_t>(std::clamp(error >> 2, kLeastBin, kMostBin) - kLeastBin)];
   }
-  void add(const ErrorHistogram& other) {
-    for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
-  }
 
   /// What is left of the errors at each threshold, from kLeastThreshold to kMostBin, if granules
   /// from `cut` bins above it are read: for each burst of a plane of one, 24 fraction bits.
@@ -43,7 +40,6 @@ class RowErrors {
   void reset(const CodeState& state);
 
   [[nodiscard]] GranuleLogs& logs() { return logs_; }
-  [[nodiscard]] const GranuleLogs& logs() const { return logs_; }
   [[nodiscard]] ValueScale& scale(std::size_t page) { return scales_[page]; }
   [[nodiscard]] const ValueScale& scale(std::size_t page) const { return scales_[page]; }
 

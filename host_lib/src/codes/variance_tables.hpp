@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "codes/energies.hpp"
+
 namespace nearkv {
 
 inline constexpr int kLeastVariance = -160;
@@ -64,10 +66,7 @@ struct VarianceTables {
 /// E: 2^15 * 2^(i / 128).
 [[nodiscard]] const std::array<std::uint16_t, 128>& weight_mantissas();
 
-/// The logarithm of nothing, in sixteenths of octaves; sums of it and of other terms stand for
-/// nothing, too.
-inline constexpr int kNothing = -(1 << 28);
-[[nodiscard]] constexpr bool is_nothing(int energy) { return energy < kNothing / 2; }
+[[nodiscard]] constexpr bool is_nothing(int energy) { return energy < kLeastOfSome; }
 
 /// A: what the logarithm of a sum has more than the larger one's, by their distance; 0 from 96 on.
 [[nodiscard]] const std::array<std::int8_t, 128>& log_sum_excess();
