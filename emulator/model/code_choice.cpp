@@ -16,8 +16,23 @@ constexpr int kMostBin = 80;
 constexpr int kGoalBits = 24;
 constexpr int kKeyCut = 2;  // Bins from the threshold up in which a granule is worth a read.
 constexpr int kValueCut = 5;
-constexpr int kCostBits = 8;
-constexpr int kCostOfRow = 4096;  // Of a granule of one token, in 1/256 of a plane.
+
+// How a tensor's granules are read, in sixteenths of octaves of what one burst of a plane is worth.
+struct Levels {
+  // x of a granule before it has more planes than the scan read, from which on these are worth
+  // reading.
+  struct Level {
+    int planes;
+    int least;
+  };
+  std::array<Level, 3> levels;
+  // By how much less x is by so many planes.
+  std::array<int, NKV_KEY_CODE_PLANES + 1> falls;
+};
+// What a token's error is from which on its row is worth reading, by log2 of the granule's tokens.
+constexpr std::array<int, 6> kRowWorths = {64, 48, 32, 16, 0, -16};
+constexpr Levels kKeyLevels{.levels = {{{2, 8}, {3, 43}, {4, 74}}}, .falls = {0, 0, 33, 61, 84}};
+constexpr Levels kValueLevels{.levels = {{{2, 24}, {3, 64}, {3, 64}}}, .falls = {0, 0, 50, 78, 0}};
 
 int log_of_cost(const TensorReads& reads) { return log2_sixteenths(reads.burst_cost()); }
 
@@ -76,46 +91,6 @@ int granule_price(std::span<const CodeErrors> errors, const CodeReads& reads, si
   return largest;
 }
 
-// Levels of one granule, and what they leave of its tokens.
-struct Granule {
-  size_t page;
-  uint32_t number;
-  TokenMask tokens;
-  std::span<const int> levels;  // From the present one.
-};
-
-// Chooses for one granule: `left(token, planes)` is what planes leave of a token, against the
-// threshold.
-template <typename Left>
-void choose(const Granule& granule, const Left& left, TensorReads* next) {
-  const int64_t row_cost = kCostOfRow / next->granule();
-  const auto share = [&](uint32_t token, int planes) {
-    const int sixteenths = std::clamp(left(token, planes), -1024, kMostBin * 4);
-    return std::min(octaves_fixed(sixteenths, kCostBits), row_cost);
-  };
-  std::optional<int64_t> least;
-  int chosen = granule.levels.front();
-  for (const int planes : granule.levels) {
-    int64_t cost = int64_t{planes - granule.levels.front()} << kCostBits;
-    for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
-      if (has_token(granule.tokens, token)) cost += share(token, planes);
-    }
-    if (least && cost >= *least) continue;
-    least = cost;
-    chosen = planes;
-  }
-  next->planes[granule.page][granule.number] = static_cast<uint8_t>(chosen);
-  for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
-    if (has_token(granule.tokens, token) && share(token, chosen) == row_cost) {
-      next->rows[granule.page] |= token_bit(token);
-    }
-  }
-}
-
-std::span<const int> levels_from(std::span<const int> levels, int present) {
-  return levels.subspan(static_cast<size_t>(std::ranges::find(levels, present) - levels.begin()));
-}
-
 // Counts the granules of a tensor that have a visible token; `error(page, number)` is one's.
 template <typename Error>
 Histogram histogram_of(const CodedList& list, const TensorReads& reads, int cut,
@@ -131,29 +106,39 @@ Histogram histogram_of(const CodedList& list, const TensorReads& reads, int cut,
   return histogram;
 }
 
-// Chooses for the granules of a tensor whose error is worth it. `left(errors, page, token, planes)`
-// is what planes leave of a token in a row.
-template <typename Error, typename Left>
+// Chooses for the granules of a tensor whose error is worth it: planes by the granule's error, and
+// rows of tokens whose own is still worth one with those planes. `error(page, number)` is a
+// granule's, `token_error(row, page, token, planes)` a token's in a row with so many planes.
+template <typename Error, typename TokenError>
 void choose_of_tensor(const CodedList& list, const TensorReads& reads,
-                      std::span<const CodeErrors> errors, std::span<const int> levels,
-                      int threshold, const Error& error, const Left& left, TensorReads* next) {
+                      std::span<const CodeErrors> errors, const Levels& levels, int threshold,
+                      const Error& error, const TokenError& token_error, TensorReads* next) {
   const int worth = 4 * threshold + log_of_cost(reads);
+  const auto log2_tokens = static_cast<size_t>(std::countr_zero(reads.granule()));
   for (size_t page = 0; page < list.size(); ++page) {
     for (uint32_t number = 0; number < reads.granules(); ++number) {
-      if (error(page, number) < worth) continue;
-      choose(
-          {.page = page,
-           .number = number,
-           .tokens = reads.tokens_of(number) & list.coded(page) & ~reads.rows[page],
-           .levels = levels_from(levels, reads.planes[page][number])},
-          [&](uint32_t token, int planes) {
-            int largest = kNothing;
-            for (const CodeErrors& row : errors) {
-              largest = std::max(largest, left(row, page, token, planes));
-            }
-            return largest - worth;
-          },
-          next);
+      const int own = error(page, number);
+      if (own < worth) continue;
+      uint8_t& planes = next->planes[page][number];
+      const int now = levels.falls[planes];
+      for (const Levels::Level& level : levels.levels) {
+        if (own - worth + now >= level.least) planes = static_cast<uint8_t>(level.planes);
+      }
+      planes = std::max(planes, reads.planes[page][number]);
+      const int row_worth = worth + kRowWorths[log2_tokens];
+      if (own - levels.falls[planes] + now < row_worth) continue;
+      const TokenMask unread = reads.tokens_of(number) & list.coded(page) & ~reads.rows[page];
+      TokenMask rows = 0;
+      for_each_token(unread, [&](uint32_t token) {
+        for (const CodeErrors& row : errors) {
+          if (token_error(row, page, token, planes) >= row_worth) rows |= token_bit(token);
+        }
+      });
+      if (4 * std::popcount(rows) >= 3 * std::popcount(unread)) {
+        rows = unread;
+        planes = reads.planes[page][number];
+      }
+      next->rows[page] |= rows;
     }
   }
 }
@@ -181,8 +166,6 @@ int code_threshold(const CodedList& list, const CodeReads& reads,
 
 CodeReads choose_reads(const CodedList& list, const CodeReads& reads,
                        std::span<const CodeErrors> errors, int threshold, bool shares_rows) {
-  static constexpr std::array kKeyLevels = {1, 2, 3, 4};
-  static constexpr std::array kValueLevels = {0, 2, 3};
   CodeReads next = reads;
   choose_of_tensor(
       list, reads.keys, errors, kKeyLevels, threshold,

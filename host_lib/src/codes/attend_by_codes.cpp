@@ -67,9 +67,7 @@ class BoundedByCodes {
   [[nodiscard]] RowErrors& errors() { return scratch_->errors; }
 
   Outcome read(bool* has_stopped) {
-    ErrorHistogram keys;
-    ErrorHistogram values;
-    errors().count(list().state(), &keys, &values);
+    const auto [keys, values] = errors().count(list().state(), context_.workers);
     threshold_ = code_threshold(list().state(), keys, values,
                                 rounds_ >= kFreeRounds ? threshold_ : std::nullopt);
     Traffic planned = plan();

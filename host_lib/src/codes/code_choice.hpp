@@ -48,36 +48,27 @@ class GranuleChooser {
   void choose(int threshold, CodeChoice* choice);
 
  private:
-  /// Granules of one page that are worth a read, as bits, and what makes them so.
-  struct Worthwhile {
-    std::uint64_t granules;
-    int worth;
+  struct Levels;
+
+  /// A tensor's granules of a page.
+  struct PageGranules {
+    std::size_t page;
+    const std::int16_t* errors;
+    const std::uint8_t* planes;
+    std::uint64_t chosen;  ///< As bits.
+    std::uint64_t unread;  ///< Tokens without a row.
   };
 
-  void choose_keys(std::size_t page, const Worthwhile& some, std::vector<GranuleChoice>* choices);
-  void choose_values(std::size_t page, const Worthwhile& some, std::vector<GranuleChoice>* choices);
-  void clear_worths(std::size_t levels);
-  void find_key_worths(std::size_t page, std::span<const std::uint8_t> levels, int worth);
-  void find_value_worths(std::size_t page, std::span<const std::uint8_t> levels, int worth);
-  void pick(std::size_t page, std::uint64_t chosen, std::span<const std::uint8_t> levels,
-            const Granules& granules, std::vector<GranuleChoice>* choices);
-  void weigh_levels(std::size_t levels, std::uint64_t tokens, std::size_t granule);
-
-  [[nodiscard]] std::int16_t* worths(std::size_t level) const {
-    return worths_.data() + level * NKV_PAGE_TOKENS;
-  }
-  [[nodiscard]] std::int16_t* level_energies(std::size_t level) const { return worths(4 + level); }
-  [[nodiscard]] std::int16_t* level_amplitudes(std::size_t level) const {
-    return worths(8 + level);
-  }
+  void choose_of(const PageGranules& some, const Levels& levels, const Granules& granules,
+                 int worth, std::vector<GranuleChoice>* choices);
+  void find_key_errors(std::size_t page, int worth, int now, int planes);
+  void find_prices(std::size_t page, int worth, int planes);
 
   const CodeState* state_ = nullptr;
   const RowErrors* errors_ = nullptr;
   const PageKernels* kernels_ = nullptr;
   TokenTerms tokens_;
-  AlignedNumbers<std::int16_t> worths_;     // By level, and what values have besides.
-  AlignedNumbers<std::int32_t> costs_;      // [levels][granules]
-  std::array<std::uint64_t, 4> reached_{};  // By level, tokens whose rows cost less.
+  AlignedNumbers<std::int16_t> token_errors_;  // Against what a burst is worth.
 };
 
 }  // namespace nearkv

@@ -202,20 +202,12 @@ void raise_prices(const PriceTerms& terms, std::int16_t rest, std::int16_t other
   }
 }
 
-std::uint64_t add_costs(const std::int16_t* worths, std::uint64_t tokens, std::int16_t row_cost,
-                        std::size_t granule, std::int32_t* costs) {
-  constexpr int kMostWorth = 4 * 16;
-  std::uint64_t reached = 0;
+std::uint64_t at_least(const std::int16_t* numbers, std::int16_t least) {
+  std::uint64_t some = 0;
   for (std::size_t t = 0; t < kTokens; ++t) {
-    if (!has(tokens, t)) continue;
-    const int worth = std::min<int>(worths[t], kMostWorth);
-    const std::int32_t mantissa = 2 * kOctaves[static_cast<std::size_t>(worth & 15)];
-    const std::int32_t cost =
-        std::min<std::int32_t>(mantissa >> std::min(4 - (worth >> 4), 31), row_cost);
-    costs[t / granule] += cost;
-    if (cost == row_cost) reached |= std::uint64_t{1} << t;
+    some |= std::uint64_t{numbers[t] >= least ? 1U : 0U} << t;
   }
-  return reached;
+  return some;
 }
 
 std::int16_t largest(const std::int16_t* scores, std::uint64_t tokens) {
@@ -343,7 +335,7 @@ const PageKernels& portable_page_kernels() {
       .refined_sums = refined_sums,
       .raise_keys = raise_keys,
       .raise_prices = raise_prices,
-      .add_costs = add_costs,
+      .at_least = at_least,
       .total = total,
   };
   return kKernels;

@@ -172,9 +172,8 @@ struct PageKernels {
   void (*raise_prices)(const PriceTerms& terms, std::int16_t rest, std::int16_t other_rest,
                        std::int16_t* worths);
 
-  /// costs[g] += U' of `tokens` (13.6), each at most row_cost; gives those that reach it.
-  std::uint64_t (*add_costs)(const std::int16_t* worths, std::uint64_t tokens,
-                             std::int16_t row_cost, std::size_t granule, std::int32_t* costs);
+  /// Which of a page's tokens have at least that.
+  std::uint64_t (*at_least)(const std::int16_t* numbers, std::int16_t least);
 
   /// What granules' logarithms say of errors (13.4), all `count` of a page in a row.
   GranuleTotals (*total)(const GranuleTerms& terms, std::int16_t* keys, std::int16_t* prices);

@@ -38,7 +38,9 @@ void RowErrors::reset(const CodeState& state) {
   key_count_ = state.key_granules().count;
   value_count_ = state.value_granules().count;
   logs_.reset(state);
-  energies_.reserve(state.pages().size() * rows_ * (key_count_ + value_count_));
+  const std::size_t granules = state.pages().size() * (key_count_ + value_count_);
+  energies_.reserve(granules * rows_);
+  page_errors_.reserve(granules + NKV_PAGE_TOKENS);
   scales_.resize(state.pages().size());
   goals_.resize(rows_);
   distances_.resize(state.pages().size() * rows_);
@@ -112,35 +114,41 @@ int RowErrors::energy(const RowPage& page, std::size_t row) const {
   return static_cast<int>(std::clamp(base, -kMostBase, kMostBase));
 }
 
-void RowErrors::find_largest(std::size_t page, std::int16_t* keys, std::int16_t* prices) const {
-  std::fill_n(keys, key_count_, kNoLog16);
-  std::fill_n(prices, value_count_, kNoLog16);
+void RowErrors::find_page_errors(std::size_t page) {
+  const std::size_t count = key_count_ + value_count_;
+  std::int16_t* const largest = page_errors_.data() + page * count;
+  std::fill_n(largest, count, kNoLog16);
   for (const std::uint32_t row : left_) {
     const std::int16_t* const own = energies(page, row);
-    for (std::size_t g = 0; g < key_count_; ++g) keys[g] = std::max(keys[g], own[g]);
-    for (std::size_t g = 0; g < value_count_; ++g) {
-      prices[g] = std::max(prices[g], own[key_count_ + g]);
-    }
+    for (std::size_t g = 0; g < count; ++g) largest[g] = std::max(largest[g], own[g]);
   }
 }
 
-void RowErrors::count(const CodeState& state, ErrorHistogram* keys, ErrorHistogram* values) const {
-  keys->clear();
-  values->clear();
+std::array<ErrorHistogram, 2> RowErrors::count(const CodeState& state, Workers* workers) {
   const int key_cost = log2_sixteenths(state.key_granules().bursts);
   const int value_cost = log2_sixteenths(state.value_granules().bursts);
-  std::array<std::int16_t, NKV_PAGE_TOKENS> of_keys;
-  std::array<std::int16_t, NKV_PAGE_TOKENS> of_values;
-  for (std::size_t page = 0; page < state.pages().size(); ++page) {
-    if (state.pages()[page].coded() == 0) continue;
-    find_largest(page, of_keys.data(), of_values.data());
-    for (std::size_t g = 0; g < key_count_; ++g) {
-      if (of_keys[g] != kNoLog16) keys->count(of_keys[g] - key_cost);
-    }
-    for (std::size_t g = 0; g < value_count_; ++g) {
-      if (of_values[g] != kNoLog16) values->count(of_values[g] - value_cost);
-    }
+  counts_.assign(workers->size(), {});
+  workers->for_each(state.pages().size(), kPagesAtATime,
+                    [&](unsigned member, std::size_t begin, std::size_t end) {
+                      auto& [keys, values] = counts_[member];
+                      for (std::size_t page = begin; page < end; ++page) {
+                        if (state.pages()[page].coded() == 0) continue;
+                        find_page_errors(page);
+                        const std::int16_t* const errors = page_errors(page);
+                        for (std::size_t g = 0; g < key_count_; ++g) {
+                          if (errors[g] != kNoLog16) keys.count(errors[g] - key_cost);
+                        }
+                        for (std::size_t g = key_count_; g < key_count_ + value_count_; ++g) {
+                          if (errors[g] != kNoLog16) values.count(errors[g] - value_cost);
+                        }
+                      }
+                    });
+  std::array<ErrorHistogram, 2> all;
+  for (const auto& [keys, values] : counts_) {
+    all[0].add(keys);
+    all[1].add(values);
   }
+  return all;
 }
 
 }  // namespace nearkv

@@ -16,7 +16,9 @@ namespace nearkv {
 /// Granules by the error that they hold for each burst of a plane.
 class ErrorHistogram {
  public:
-  void clear() { counts_.fill(0); }
+  void add(const ErrorHistogram& other) {
+    for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+  }
   void count(int error) {
     ++counts_[static_cast<std::size_t>(std::clamp(error >> 2, kLeastBin, kMostBin) - kLeastBin)];
   }
@@ -51,12 +53,16 @@ class RowErrors {
   /// Rows beyond their goal.
   [[nodiscard]] std::span<const std::uint32_t> left() const { return left_; }
 
-  /// K, and the price of V, of a page's granules: the largest of the rows that are left, kNoLog16
-  /// of nothing, in 16 bits.
-  void find_largest(std::size_t page, std::int16_t* keys, std::int16_t* prices) const;
+  /// Counts all granules of those rows: of keys, and of values. page_errors() has their errors
+  /// then.
+  [[nodiscard]] std::array<ErrorHistogram, 2> count(const CodeState& state, Workers* workers);
 
-  /// Counts all granules of those rows.
-  void count(const CodeState& state, ErrorHistogram* keys, ErrorHistogram* values) const;
+  /// K of a page's granules of keys, and behind them prices of those of values: the largest of the
+  /// rows that are left, kNoLog16 of nothing, in 16 bits. As many numbers may be read as a page has
+  /// tokens.
+  [[nodiscard]] const std::int16_t* page_errors(std::size_t page) const {
+    return page_errors_.data() + page * (key_count_ + value_count_);
+  }
 
   /// d^2.
   [[nodiscard]] int distance(std::size_t page, std::size_t row) const {
@@ -72,6 +78,7 @@ class RowErrors {
   };
 
   void measure_page(const CodeState& state, std::size_t page, std::span<Part> parts);
+  void find_page_errors(std::size_t page);
   [[nodiscard]] std::int16_t* energies(std::size_t page, std::size_t row) const {
     return energies_.data() + (page * rows_ + row) * (key_count_ + value_count_);
   }
@@ -82,14 +89,16 @@ class RowErrors {
   std::size_t value_count_ = 0;
   std::size_t padded_ = 0;  // Channels of an output.
   GranuleLogs logs_;
-  AlignedNumbers<std::int16_t> energies_;  // K and prices, [pages][rows].
-  AlignedNumbers<std::int16_t> outputs_;   // o, [rows][padded].
+  AlignedNumbers<std::int16_t> energies_;     // K and prices, [pages][rows],
+  AlignedNumbers<std::int16_t> page_errors_;  // and the largest ones, [pages].
+  AlignedNumbers<std::int16_t> outputs_;      // o, [rows][padded].
   std::vector<ValueScale> scales_;
   std::vector<RowGoal> goals_;
   std::vector<std::int32_t> distances_;  // [pages][rows]
   std::vector<std::int64_t> totals_;
   std::vector<std::uint32_t> left_;
-  std::vector<Part> parts_;  // [workers][rows]
+  std::vector<Part> parts_;                            // [workers][rows]
+  std::vector<std::array<ErrorHistogram, 2>> counts_;  // [workers]
 };
 
 }  // namespace nearkv
