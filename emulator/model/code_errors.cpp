@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t kNoLog = -(int64_t{1} << 34);  // lg 0
 constexpr uint8_t kUsualSixteenths = 24;
 constexpr int kSumBits = 20;
+constexpr int kTermBits = 14;
 constexpr int kTotalBits = 24;
 constexpr int kMostEnergy = 320;  // 20 octaves.
 constexpr int kValueLength = 58;  // lg₁₆ of g² of V.
@@ -38,8 +39,8 @@ int log_sum_of(std::span<const int> terms) {
   for (const int term : terms) largest = std::max(largest, term);
   if (is_nothing(largest)) return kNothing;
   int64_t sum = 0;
-  for (const int term : terms) sum += octaves_fixed(std::max(term - largest, -1024), kSumBits);
-  return largest + log_of(static_cast<uint64_t>(sum)) - 16 * kSumBits;
+  for (const int term : terms) sum += octaves_fixed(std::max(term - largest, -1024), kTermBits);
+  return largest + log_of(static_cast<uint64_t>(sum)) - 16 * kTermBits;
 }
 
 int64_t power_of(int energy) {

@@ -242,20 +242,15 @@ TEST_P(PageKernelsTest, ErrorsOfGranules) {
   const std::size_t granule = granule_tokens(dim());
   for (int round = 0; round < 100; ++round) {
     const int range = round % 4 == 0 ? 12000 : 400;
-    auto terms = random_numbers<std::int16_t>(kTokens, -range, range, random_);
-    for (std::size_t t = 0; t < kTokens; ++t) {
-      if (random_() % 3 == 0) terms[t] = kNoLog16;
-    }
-    std::fill_n(terms.begin(), round % 2 == 0 ? granule : 0, kNoLog16);
-    expect_same<std::int16_t>(kTokens, [&](const PageKernels& kernels, std::int16_t* logs) {
-      kernels.granule_logs(terms.data(), granule, logs);
-    });
-    const auto drawn = random_numbers<std::int16_t>(kTokens, -32767, 32767, random_);
+    const auto drawn =
+        random_numbers<std::int16_t>(kTokens, -8 * range / 3, 8 * range / 3, random_);
     const auto first = random_numbers<std::int16_t>(kTokens, -160, 2954, random_);
     const auto second = random_numbers<std::int16_t>(kTokens, -200, 0, random_);
-    const std::uint64_t some = tokens();
-    expect_same<std::int16_t>(kTokens, [&](const PageKernels& kernels, std::int16_t* own) {
-      kernels.terms(drawn.data(), 2 + round % 2, first.data(), second.data(), some, own);
+    std::uint64_t some = tokens();
+    if (round % 2 == 0) some &= ~std::uint64_t{0} << granule;
+    const TermParts terms{drawn.data(), 2 + round % 2, first.data(), second.data()};
+    expect_same<std::int16_t>(kTokens, [&](const PageKernels& kernels, std::int16_t* logs) {
+      kernels.granule_logs(terms, some, granule, logs);
     });
     const std::int16_t rest = number(20000);
     expect_same<std::int16_t>(kTokens, [&](const PageKernels& kernels, std::int16_t* worths) {
@@ -269,14 +264,16 @@ TEST_P(PageKernelsTest, ErrorsOfGranules) {
     const auto planes = random_numbers<std::uint8_t>(kTokens, 0, 3, random_);
     const auto shares = random_numbers<std::int16_t>(kTokens, -range, range, random_);
     const std::size_t count = kTokens / granule;
+    auto logs = random_numbers<std::int16_t>(kTokens, -range, range, random_);
+    for (std::size_t g = 0; g < kTokens; g += 1 + random_() % 5) logs[g] = kNoLog16;
     const GranuleTerms of_page{
-        terms.data(), count,         round % 7 == 0 ? -(1 << 28) : number(900),
-        terms.data(), shares.data(), planes.data(),
-        count,        number(900),   number(500)};
+        logs.data(), count,         round % 7 == 0 ? -(1 << 28) : number(900),
+        logs.data(), shares.data(), planes.data(),
+        count,       number(900),   number(500)};
     std::array<GranuleTotals, 2> totals{};
     std::size_t which = 0;
-    expect_same<std::int16_t>(2 * kTokens, [&](const PageKernels& kernels, std::int16_t* logs) {
-      totals[which++] = kernels.total(of_page, logs, logs + kTokens);
+    expect_same<std::int16_t>(2 * kTokens, [&](const PageKernels& kernels, std::int16_t* errors) {
+      totals[which++] = kernels.total(of_page, errors, errors + kTokens);
     });
     EXPECT_EQ(totals[0].energy, totals[1].energy);
     EXPECT_EQ(totals[0].coherent, totals[1].coherent);

@@ -156,7 +156,6 @@ void GranuleMeasure::begin(const CodeState* state, std::size_t value_dim) {
   value_dim_ = value_dim;
   tokens_.begin(state, value_dim);
   factors_.reserve(kTokens);
-  terms_.reserve(kTokens);
 }
 
 ValueScale GranuleMeasure::scale_of(std::size_t page) {
@@ -192,19 +191,17 @@ void GranuleMeasure::measure(std::size_t page, bool has_residuals, GranuleLogs* 
       has_residuals ? tokens_.lengths() : TokenTerms::Lengths{nullptr, nullptr};
   for (std::size_t row = 0; row < state_->rows(); ++row) {
     const std::int16_t* const drawn = state_->drawn(page, row);
-    kernels_->terms(drawn, 2, tokens_.key_effects(row), tokens_.zeros(), coded & ~reads.key_rows,
-                    terms_.data());
-    kernels_->granule_logs(terms_.data(), key_granule, logs->keys(page, row));
+    kernels_->granule_logs({drawn, 2, tokens_.key_effects(row), tokens_.zeros()},
+                           coded & ~reads.key_rows, key_granule, logs->keys(page, row));
     if (!has_residuals) {
       std::fill_n(logs->values(page, row), 2 * state_->value_granules().count, kNoLog16);
       continue;
     }
-    const std::uint64_t counting = coded & ~reads.value_rows;
-    kernels_->terms(drawn, 2, tokens_.value_effects(row), lengths.energies, counting,
-                    terms_.data());
-    kernels_->granule_logs(terms_.data(), value_granule, logs->values(page, row));
-    kernels_->terms(drawn, 3, lengths.amplitudes, tokens_.zeros(), counting, terms_.data());
-    kernels_->granule_logs(terms_.data(), value_granule, logs->shares(page, row));
+    const std::uint64_t without_row = coded & ~reads.value_rows;
+    kernels_->granule_logs({drawn, 2, tokens_.value_effects(row), lengths.energies}, without_row,
+                           value_granule, logs->values(page, row));
+    kernels_->granule_logs({drawn, 3, lengths.amplitudes, tokens_.zeros()}, without_row,
+                           value_granule, logs->shares(page, row));
   }
 }
 

@@ -121,7 +121,6 @@ class GranuleMeasure {
   std::size_t value_dim_ = 0;
   TokenTerms tokens_;
   AlignedNumbers<std::uint8_t> factors_;
-  AlignedNumbers<std::int16_t> terms_;
 };
 
 /// lg of S D g^2 of values of so many channels.

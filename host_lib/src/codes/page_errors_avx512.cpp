@@ -9,20 +9,21 @@ namespace {
 
 using namespace avx512;  // NOLINT(google-build-using-namespace): this file's own other half.
 
-/// floor(16 log2) of 32-bit numbers of at least 2^15.
+/// floor(16 log2) of 32-bit numbers above 0.
 __m512i logs_of(__m512i numbers, __m512i first_steps, __m512i before) {
-  const __m512i bits = _mm512_sub_epi32(_mm512_set1_epi32(31), _mm512_lzcnt_epi32(numbers));
-  const __m512i top = _mm512_srlv_epi32(numbers, _mm512_sub_epi32(bits, _mm512_set1_epi32(15)));
+  const __m512i zeros = _mm512_lzcnt_epi32(numbers);
+  const __m512i top = _mm512_srli_epi32(_mm512_sllv_epi32(numbers, zeros), 16);
   // The index's uppermost bit is that of 2^15: it is not looked at.
   const __m512i index = _mm512_srli_epi32(top, 10);
   const __m512i first = _mm512_maskz_permutexvar_epi16(0x55555555, index, first_steps);
   const __m512i step = _mm512_maskz_permutexvar_epi16(0x55555555, first, before);
   const __mmask16 reached = _mm512_cmpgt_epu32_mask(top, step);
   const __m512i low = _mm512_mask_add_epi32(first, reached, first, _mm512_set1_epi32(1));
-  return _mm512_add_epi32(_mm512_slli_epi32(bits, 4), low);
+  return _mm512_add_epi32(_mm512_slli_epi32(_mm512_sub_epi32(_mm512_set1_epi32(31), zeros), 4),
+                          low);
 }
 
-/// Sums of powers of 32 terms by granule, at 20 fraction bits, against their largest: in every lane
+/// Sums of powers of 32 terms by granule, at 14 fraction bits, against their largest: in every lane
 /// of 32 bits.
 struct GranuleSums {
   __m512i sums;
@@ -38,19 +39,14 @@ GranuleSums fold_powers(__m512i term, __m512i octaves) {
   if constexpr (kGranule > 8) largest = _mm512_max_epi16(largest, swapped<8>(largest));
   if constexpr (kGranule > 16) largest = _mm512_max_epi16(largest, swapped<16>(largest));
   const __m512i below = _mm512_subs_epi16(term, largest);
-  const __m512i mantissa = _mm512_permutexvar_epi16(below, octaves);
+  const __m512i mantissa = _mm512_slli_epi16(_mm512_permutexvar_epi16(below, octaves), 3);
   const __m512i shift = _mm512_sub_epi16(_mm512_setzero_si512(), _mm512_srai_epi16(below, 4));
-  const __m512i low = _mm512_set1_epi32(0xFFFF);
-  __m512i sum =
-      _mm512_add_epi32(_mm512_srlv_epi32(_mm512_slli_epi32(_mm512_and_si512(mantissa, low), 9),
-                                         _mm512_and_si512(shift, low)),
-                       _mm512_srlv_epi32(_mm512_slli_epi32(_mm512_srli_epi32(mantissa, 16), 9),
-                                         _mm512_srli_epi32(shift, 16)));
+  __m512i sum = _mm512_madd_epi16(_mm512_srlv_epi16(mantissa, shift), _mm512_set1_epi16(1));
   if constexpr (kGranule > 2) sum = _mm512_add_epi32(sum, swapped<2>(sum));
   if constexpr (kGranule > 4) sum = _mm512_add_epi32(sum, swapped<4>(sum));
   if constexpr (kGranule > 8) sum = _mm512_add_epi32(sum, swapped<8>(sum));
   if constexpr (kGranule > 16) sum = _mm512_add_epi32(sum, swapped<16>(sum));
-  return {sum, _mm512_srai_epi32(_mm512_slli_epi32(largest, 16), 16)};
+  return {sum, largest};
 }
 
 /// One lane of each granule of two vectors.
@@ -73,18 +69,19 @@ __m512i gathered(__m512i first, __m512i second) {
 
 __m256i logs_of_sums(const GranuleSums& sums, const KernelTables& tables) {
   const __m512i least = _mm512_set1_epi32(kNoLog16);
-  const __mmask16 is_some = _mm512_cmpneq_epi32_mask(sums.largest, least);
+  const __m512i largest = _mm512_srai_epi32(_mm512_slli_epi32(sums.largest, 16), 16);
+  const __mmask16 is_some = _mm512_cmpneq_epi32_mask(largest, least);
   const __m512i logs = logs_of(sums.sums, load(tables.first_steps), load(tables.before_steps));
   return _mm512_cvtepi32_epi16(_mm512_mask_add_epi32(
-      least, is_some, sums.largest, _mm512_sub_epi32(logs, _mm512_set1_epi32(320))));
+      least, is_some, largest, _mm512_sub_epi32(logs, _mm512_set1_epi32(16 * 14))));
 }
 
 template <std::size_t kGranule>
-void fold_logs(const std::int16_t* terms, std::int16_t* logs) {
+void fold_logs(__m512i first_terms, __m512i second_terms, std::int16_t* logs) {
   const KernelTables& tables = kernel_tables();
   const __m512i octaves = load(tables.octaves);
-  const GranuleSums first = fold_powers<kGranule>(_mm512_load_si512(terms), octaves);
-  const GranuleSums second = fold_powers<kGranule>(_mm512_load_si512(terms + kHalf), octaves);
+  const GranuleSums first = fold_powers<kGranule>(first_terms, octaves);
+  const GranuleSums second = fold_powers<kGranule>(second_terms, octaves);
   if constexpr (kGranule == 2) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(logs), logs_of_sums(first, tables));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(logs + 16), logs_of_sums(second, tables));
@@ -96,36 +93,34 @@ void fold_logs(const std::int16_t* terms, std::int16_t* logs) {
   }
 }
 
-void granule_logs(const std::int16_t* terms, std::size_t granule, std::int16_t* logs) {
-  switch (granule) {
-    case 1:  // The logarithm of one power.
-      for (std::size_t t = 0; t < kTokens; t += kHalf) {
-        _mm512_storeu_si512(logs + t, _mm512_load_si512(terms + t));
-      }
-      return;
-    case 2:
-      return fold_logs<2>(terms, logs);
-    case 4:
-      return fold_logs<4>(terms, logs);
-    case 8:
-      return fold_logs<8>(terms, logs);
-    case 16:
-      return fold_logs<16>(terms, logs);
-    default:
-      return fold_logs<32>(terms, logs);
-  }
+__m512i load_terms(const TermParts& terms, std::uint64_t tokens, std::size_t half) {
+  const std::size_t at = kHalf * half;
+  const __m512i drawn =
+      _mm512_sra_epi16(_mm512_load_si512(terms.drawn + at), _mm_cvtsi32_si128(terms.shift));
+  const __m512i rest =
+      _mm512_add_epi16(_mm512_load_si512(terms.first + at), _mm512_load_si512(terms.second + at));
+  return _mm512_mask_add_epi16(_mm512_set1_epi16(kNoLog16), half_of(tokens, half), drawn, rest);
 }
 
-void terms(const std::int16_t* drawn, int shift, const std::int16_t* first,
-           const std::int16_t* second, std::uint64_t tokens, std::int16_t* terms) {
-  const __m128i count = _mm_cvtsi32_si128(shift);
-  const __m512i none = _mm512_set1_epi16(kNoLog16);
-  for (std::size_t half = 0; half < 2; ++half) {
-    const std::size_t at = kHalf * half;
-    const __m512i sum = _mm512_add_epi16(
-        _mm512_sra_epi16(_mm512_load_si512(drawn + at), count),
-        _mm512_add_epi16(_mm512_load_si512(first + at), _mm512_load_si512(second + at)));
-    _mm512_store_si512(terms + at, _mm512_mask_mov_epi16(none, half_of(tokens, half), sum));
+void granule_logs(const TermParts& terms, std::uint64_t tokens, std::size_t granule,
+                  std::int16_t* logs) {
+  const __m512i first = load_terms(terms, tokens, 0);
+  const __m512i second = load_terms(terms, tokens, 1);
+  switch (granule) {
+    case 1:  // The logarithm of one power.
+      _mm512_storeu_si512(logs, first);
+      _mm512_storeu_si512(logs + kHalf, second);
+      return;
+    case 2:
+      return fold_logs<2>(first, second, logs);
+    case 4:
+      return fold_logs<4>(first, second, logs);
+    case 8:
+      return fold_logs<8>(first, second, logs);
+    case 16:
+      return fold_logs<16>(first, second, logs);
+    default:
+      return fold_logs<32>(first, second, logs);
   }
 }
 
@@ -216,7 +211,6 @@ GranuleTotals total(const GranuleTerms& terms, std::int16_t* keys, std::int16_t*
 }  // namespace
 
 void avx512::set_error_kernels(PageKernels* kernels) {
-  kernels->terms = terms;
   kernels->granule_logs = granule_logs;
   kernels->output_products = output_products;
   kernels->total = total;

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <limits>
+#include <span>
 
 #include "codes/code_form.hpp"
 #include "codes/transform.hpp"
@@ -134,32 +135,27 @@ PageWeight weigh(const std::int16_t* above, const std::int16_t* half, const std:
   return result;
 }
 
-void granule_logs(const std::int16_t* terms, std::size_t granule, std::int16_t* logs) {
+void granule_logs(const TermParts& terms, std::uint64_t tokens, std::size_t granule,
+                  std::int16_t* logs) {
+  std::array<std::int32_t, kTokens> own;
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    own[t] = has(tokens, t) ? (terms.drawn[t] >> terms.shift) + terms.first[t] + terms.second[t]
+                            : kNoLog16;
+  }
   for (std::size_t first = 0; first < kTokens; first += granule) {
-    std::int32_t largest = kNoLog16;
-    for (std::size_t t = first; t < first + granule; ++t) {
-      largest = std::max<std::int32_t>(largest, terms[t]);
-    }
+    const std::span some = std::span(own).subspan(first, granule);
+    const std::int32_t largest = std::ranges::max(some);
     std::int16_t& log = logs[first / granule];
     log = kNoLog16;
     if (largest == kNoLog16) continue;
     std::uint32_t sum = 0;
-    for (std::size_t t = first; t < first + granule; ++t) {
-      const std::int32_t below = terms[t] - largest;
+    for (const std::int32_t term : some) {
+      const std::int32_t below = term - largest;
       const auto mantissa =
-          static_cast<std::uint32_t>(kOctaves[static_cast<std::size_t>(below & 15)]) << 9;
+          static_cast<std::uint32_t>(kOctaves[static_cast<std::size_t>(below & 15)]) << 3;
       sum += mantissa >> std::min(-(below >> 4), 31);
     }
-    log = static_cast<std::int16_t>(largest + log2_sixteenths(sum) - 320);
-  }
-}
-
-void terms(const std::int16_t* drawn, int shift, const std::int16_t* first,
-           const std::int16_t* second, std::uint64_t tokens, std::int16_t* terms) {
-  for (std::size_t t = 0; t < kTokens; ++t) {
-    terms[t] = has(tokens, t)
-                   ? static_cast<std::int16_t>((drawn[t] >> shift) + first[t] + second[t])
-                   : kNoLog16;
+    log = static_cast<std::int16_t>(largest + log2_sixteenths(sum) - 16 * 14);
   }
 }
 
@@ -323,7 +319,6 @@ const PageKernels& portable_page_kernels() {
       .weigh = weigh,
       .token_weights = token_weights,
       .coded_shares = coded_shares,
-      .terms = terms,
       .granule_logs = granule_logs,
       .largest = largest,
       .add_mean = add_mean,

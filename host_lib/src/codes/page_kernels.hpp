@@ -48,6 +48,14 @@ struct WeightRows {
   std::size_t padded;
 };
 
+/// Terms of a page's tokens in a row: (drawn[t] >> shift) + first[t] + second[t].
+struct TermParts {
+  const std::int16_t* drawn;
+  int shift;
+  const std::int16_t* first;
+  const std::int16_t* second;
+};
+
 /// Prices of a page's tokens in a row, by token.
 struct PriceTerms {
   const std::int16_t* drawn;
@@ -122,13 +130,10 @@ struct PageKernels {
   std::uint64_t (*coded_shares)(const std::int16_t* drawn, std::int32_t top,
                                 const std::int16_t* factors, std::uint16_t* shares);
 
-  /// terms[t] = (drawn[t] >> shift) + first[t] + second[t] of some tokens, kNoLog16 of the others.
-  void (*terms)(const std::int16_t* drawn, int shift, const std::int16_t* first,
-                const std::int16_t* second, std::uint64_t tokens, std::int16_t* terms);
-
-  /// logs[g] = lg of the sum of 2^terms (13.4) over each granule of so many tokens; kNoLog16 of
-  /// terms that are all kNoLog16.
-  void (*granule_logs)(const std::int16_t* terms, std::size_t granule, std::int16_t* logs);
+  /// logs[g] = lg of the sum of 2^terms (13.4) of some tokens over each granule of so many;
+  /// kNoLog16 without any of them.
+  void (*granule_logs)(const TermParts& terms, std::uint64_t tokens, std::size_t granule,
+                       std::int16_t* logs);
 
   /// The largest of scores of some tokens, of which there are any.
   std::int16_t (*largest)(const std::int16_t* scores, std::uint64_t tokens);
