@@ -150,6 +150,28 @@ void BlockEngine::set_key(std::size_t number, std::size_t token, double value) {
   shape_.put(head_at(block, 0), key_place(shape_, token % shape_.block_tokens, 3), value);
 }
 
+void BlockEngine::rewrite(std::size_t number, std::size_t first) {
+  Request& request = requests_.at(number);
+  for (KvNumbers& rows : request.rows) {
+    const std::size_t count = (request.tokens - first) * shape_.dim;
+    const auto from = static_cast<std::ptrdiff_t>(first * shape_.dim);
+    std::ranges::copy(shape_.numbers(count, 2.0, random_), rows.keys.begin() + from);
+    std::ranges::copy(shape_.numbers(count, 1.0, random_), rows.values.begin() + from);
+  }
+  write(request, first);
+}
+
+std::vector<std::int64_t> BlockEngine::slots(std::size_t number, std::size_t first) const {
+  const Request& request = requests_.at(number);
+  std::vector<std::int64_t> slots;
+  for (std::size_t t = first; t < request.tokens; ++t) {
+    const auto block = static_cast<std::size_t>(request.blocks[t / shape_.block_tokens]);
+    slots.push_back(
+        static_cast<std::int64_t>(block * shape_.block_tokens + t % shape_.block_tokens));
+  }
+  return slots;
+}
+
 BlockCache BlockEngine::cache() const {
   const std::size_t head_bytes = head_elements() * shape_.element_bytes();
   BlockCache cache;
@@ -267,9 +289,8 @@ void EngineStep::expect_exact_request(std::size_t i, const BlockAttention& atten
       options.soft_cap = attention.soft_cap;
       options.window = attention.window;
       options.tokens = static_cast<std::size_t>(lengths_[i]) - (asked_[i].queries - 1 - query);
-      const std::span row =
-          std::span(query_).subspan((token * shape.heads() + head) * shape.dim, shape.dim);
-      const Attention wanted = reference_attention(request.rows[head / shape.group], row, options);
+      const Attention wanted =
+          reference_attention(request.rows[head / shape.group], query_of(token, head), options);
       // Half a unit in the last place of the output's type, and the sums' own 1e-5.
       const double rounding = shape.dtype == NKV_DTYPE_BF16   ? 0x1p-8
                               : shape.dtype == NKV_DTYPE_FP16 ? 0x1p-11

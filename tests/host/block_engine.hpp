@@ -60,6 +60,11 @@ class BlockEngine {
 
   /// Sets one element of K of a request's token.
   void set_key(std::size_t request, std::size_t token, double value);
+  /// Draws the rows of a request's tokens from `first` on anew.
+  void rewrite(std::size_t request, std::size_t first);
+
+  /// Where a request's tokens from `first` on are: block * block_tokens + place.
+  [[nodiscard]] std::vector<std::int64_t> slots(std::size_t request, std::size_t first = 0) const;
 
   [[nodiscard]] const BlockShape& shape() const { return shape_; }
   [[nodiscard]] BlockCache cache() const;
@@ -99,6 +104,14 @@ class EngineStep {
   /// Compares all queries of the step's i-th request with double precision.
   void expect_exact_request(std::size_t i, const BlockAttention& attention) const;
   [[nodiscard]] std::vector<float> output_of(std::size_t token, std::size_t head) const;
+  [[nodiscard]] float lse_of(std::size_t token, std::size_t head) const {
+    return lse_[token * engine_->shape().heads() + head];
+  }
+  /// What a head asked.
+  [[nodiscard]] std::span<const double> query_of(std::size_t token, std::size_t head) const {
+    const BlockShape& shape = engine_->shape();
+    return std::span(query_).subspan((token * shape.heads() + head) * shape.dim, shape.dim);
+  }
   /// All that the i-th request was answered: outputs and LSE.
   [[nodiscard]] std::vector<std::byte> answer(std::size_t i) const;
   [[nodiscard]] bool is_untouched(std::size_t i) const;

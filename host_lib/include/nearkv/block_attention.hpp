@@ -13,6 +13,7 @@
 
 #include "nearkv/api.h"
 #include "nearkv/status.hpp"
+#include "nkv_abi.h"
 
 namespace nearkv {
 
@@ -39,11 +40,22 @@ struct BlockCache {
   BlockLayout layout = BlockLayout::kRows;
 };
 
+class BlockCodes;
+
+/// Attention that reads a part of the rows, by codes (block_codes.hpp).
+struct BlockApproximation {
+  BlockCodes* codes = nullptr;                  ///< Of the cache; null: all rows are read.
+  std::uint8_t mode = NKV_ATTEND_MODE_BOUNDED;  ///< Or TAIL.
+  float error = 0.05F;       ///< BOUNDED: of an output, relative to its length, up to 1.
+  std::uint32_t top_k = 64;  ///< TAIL: tokens that are read exactly for each query head.
+};
+
 /// How a layer attends.
 struct BlockAttention {
   float scale = 1;
   float soft_cap = 0;        ///< Logits become soft_cap * tanh(logit / soft_cap); 0: they do not.
   std::uint32_t window = 0;  ///< Newest tokens that a query sees, its own included; 0: all.
+  BlockApproximation approximation = {};
 };
 
 /// Queries and outputs of a step, [tokens][kv_heads * group][head_dim] in the cache's dtype. The
@@ -106,7 +118,14 @@ class NEARKV_API BlockBatch {
 
   /// O = softmax(scale * q K) V and its LSE for all queries of the batch, over `team`'s threads.
   /// Products are of the rows as they are, summed in binary32; results do not depend on the number
-  /// of threads by more than the rounding of those sums. What lies behind a request's last token is
+  /// of threads by more than the rounding of those sums.
+  ///
+  /// With codes, a query that sees kLeastApproximateTokens (pool.hpp) or more is answered by them
+  /// as a pool answers it in that mode, unless there is a soft cap: BOUNDED estimates its error,
+  /// and TAIL promises none. Keys that are not finite are then left out and such values are zero; a
+  /// query that is not finite has NaN for its KV head's outputs. One thread answers a KV head.
+  ///
+  /// What lies behind a request's last token is
   /// not looked at. An element that is not finite spreads as in IEEE arithmetic, into outputs of
   /// that request alone.
   ///

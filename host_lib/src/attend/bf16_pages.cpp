@@ -52,12 +52,10 @@ struct Rows {
   const std::byte* next;  ///< Of the page after it, or null.
 };
 
-/// Decodes the rows where they are DELTA4.
-Rows plain_rows(const PageView& page, const RowSource& source, const std::byte* next,
-                std::uint16_t* tile) {
-  const auto* const here = reinterpret_cast<const std::byte*>(source.rows);
-  const std::byte* const ahead = next != nullptr ? next + (here - page.start()) : nullptr;
-  if (!source.is_delta4()) return {here, ahead};
+/// Decodes the rows where they are DELTA4. `after` are those of the page after them.
+Rows plain_rows(const RowSource& source, const RowSource& after, std::uint16_t* tile) {
+  const auto* const ahead = reinterpret_cast<const std::byte*>(after.rows);
+  if (!source.is_delta4()) return {reinterpret_cast<const std::byte*>(source.rows), ahead};
   decode_delta4_bf16(source, ahead, tile);
   return {reinterpret_cast<const std::byte*>(tile), nullptr};
 }
@@ -99,8 +97,13 @@ void Bf16Pages::attend(const PageView& page, std::uint64_t visible, const std::b
   }
   const bool has_values = page.header().v_form != NKV_ROW_FORM_NONE;
   const RowSource value_source = page.values();
-  const Rows keys = plain_rows(page, page.keys(), next, tiles->keys());
-  const Rows values = has_values ? plain_rows(page, value_source, next, tiles->values()) : keys;
+  const bool has_next = next != nullptr;
+  const Rows keys =
+      plain_rows(page.keys(), has_next ? page.keys_at(next) : RowSource{}, tiles->keys());
+  const Rows values =
+      has_values
+          ? plain_rows(value_source, has_next ? page.values_at(next) : RowSource{}, tiles->values())
+          : keys;
   const SpanShape shape = page_shape(dim_, value_source.dim, has_values ? value_source.dim : dim_);
   const AttendSpan attend_span = attend_span_bf16(shape);
   const Span span{keys.here, values.here, 0, NKV_PAGE_TOKENS, visible};
@@ -121,7 +124,8 @@ bool Bf16Pages::score(const PageView& page, const std::byte* next, Bf16Tiles* ti
   const ScoreSpan score_span = rows_.empty() ? nullptr : score_span_bf16(shape);
   if (score_span == nullptr) return false;
   if (next != nullptr) fetch_head(page, next, {NKV_PAGE_ARRAY_K_EXPONENTS});
-  const Rows keys = plain_rows(page, source, next, tiles->keys());
+  const Rows keys =
+      plain_rows(source, next != nullptr ? page.keys_at(next) : RowSource{}, tiles->keys());
   const Span span{keys.here, nullptr, 0, NKV_PAGE_TOKENS, 0};
   const Span span_after{keys.next, nullptr, 0, NKV_PAGE_TOKENS, 0};
   for (std::size_t row = 0; row < group_; row += kSpanRows) {

@@ -29,6 +29,11 @@ Outcome Query::load(const Window& window, std::uint64_t address, std::size_t row
   const std::size_t row_bytes = dim * nkv_element_bytes(dtype);
   const std::span<std::byte> bytes = window.at(address, rows * row_bytes);
   if (bytes.empty()) return {Status::kAddressFault, address};
+  return load(bytes, rows, dim, dtype);
+}
+
+Outcome Query::load(std::span<const std::byte> bytes, std::size_t rows, std::size_t dim,
+                    std::uint8_t dtype) {
   dim_ = dim;
   values_.resize(rows * dim);
   aligned_.resize(rows * dim);
@@ -36,7 +41,7 @@ Outcome Query::load(const Window& window, std::uint64_t address, std::size_t row
   RowSource source;
   source.dtype = dtype;
   source.dim = dim;
-  source.row_bytes = row_bytes;
+  source.row_bytes = dim * nkv_element_bytes(dtype);
   source.rows = reinterpret_cast<const std::uint8_t*>(bytes.data());
   for (std::size_t row = 0; row < rows; ++row) {
     float* const values = values_.data() + row * dim;

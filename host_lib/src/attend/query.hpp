@@ -18,6 +18,10 @@ class Query {
   Outcome load(const Window& window, std::uint64_t address, std::size_t rows, std::size_t dim,
                std::uint8_t dtype);
 
+  /// Takes rows from memory that is no command's.
+  Outcome load(std::span<const std::byte> bytes, std::size_t rows, std::size_t dim,
+               std::uint8_t dtype);
+
   [[nodiscard]] std::size_t rows() const { return exponents_.size(); }
   [[nodiscard]] std::size_t dim() const { return dim_; }
 

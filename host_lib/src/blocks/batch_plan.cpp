@@ -67,9 +67,14 @@ Status BatchPlan::begin_step(const Requests& requests, const char** why) {
 void BatchPlan::split(const Split& wanted) {
   if (split_ == wanted) return;
   split_ = wanted;
+  far_.clear();
   std::size_t all_tokens = 0;
   for (const QueryPlace& query : queries_) {
-    all_tokens += query.length - query.first_seen(wanted.window);
+    if (is_far(query)) {
+      far_.push_back(query);
+    } else {
+      all_tokens += query.length - query.first_seen(wanted.window);
+    }
   }
   all_tokens *= wanted.kv_heads;
   const std::size_t shares = std::size_t{wanted.members} * kRunsOfAMember;
@@ -82,7 +87,11 @@ void BatchPlan::split(const Split& wanted) {
   const std::size_t most = std::max<std::size_t>(kTaskRows / wanted.group, 1);
   for (std::size_t first = 0; first < queries_.size();) {
     std::size_t end = first + 1;
-    while (end < queries_.size() && end - first < most &&
+    if (is_far(queries_[first])) {
+      first = end;
+      continue;
+    }
+    while (end < queries_.size() && end - first < most && !is_far(queries_[end]) &&
            queries_[end].request == queries_[first].request) {
       ++end;
     }

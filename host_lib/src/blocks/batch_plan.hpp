@@ -63,13 +63,17 @@ class BatchPlan {
     std::size_t group = 0;
     std::size_t window = 0;  ///< 0: none.
     unsigned members = 0;
-    bool heads_adjoin = false;  ///< A block has its KV heads one after the other.
+    bool heads_adjoin = false;   ///< A block has its KV heads one after the other.
+    std::size_t far_tokens = 0;  ///< Queries that see as many are far ones; 0: none are.
     bool operator==(const Split&) const = default;
   };
 
-  /// Splits the tokens that queries see into runs of about the same length. Kept while layers ask
-  /// for the same.
+  /// Splits the tokens that queries see into runs of about the same length, but for those of far
+  /// queries. Kept while layers ask for the same.
   void split(const Split& wanted);
+
+  /// Queries that are in no task, those of a request one after the other.
+  [[nodiscard]] std::span<const QueryPlace> far() const { return far_; }
 
   [[nodiscard]] std::span<const QueryPlace> queries() const { return queries_; }
   [[nodiscard]] std::span<const AttendTask> tasks() const { return tasks_; }
@@ -97,7 +101,13 @@ class BatchPlan {
   std::size_t step_tokens_ = 0;
   std::size_t end_block_ = 0;
 
+  [[nodiscard]] bool is_far(const QueryPlace& query) const {
+    const std::size_t seen = query.length - query.first_seen(split_.window);
+    return split_.far_tokens != 0 && seen >= split_.far_tokens;
+  }
+
   Split split_;
+  std::vector<QueryPlace> far_;
   std::vector<AttendTask> tasks_;
   std::vector<RunPlace> runs_;
   std::size_t run_rows_ = 0;

@@ -2,9 +2,12 @@
 #include <cmath>
 
 #include "blocks/batch_plan.hpp"
+#include "blocks/codes_work.hpp"
 #include "blocks/layer_work.hpp"
 #include "edge.hpp"
 #include "nearkv/block_attention.hpp"
+#include "nearkv/block_codes.hpp"
+#include "nearkv/pool.hpp"
 
 namespace nearkv {
 namespace {
@@ -32,6 +35,23 @@ Status check_cache(const BlockCache& cache, const char** why) {
   return Status::kOk;
 }
 
+Status check_approximation(const BlockCache& cache, const BlockApproximation& wanted,
+                           std::uint32_t group, const char** why) {
+  const bool is_bounded = wanted.mode == NKV_ATTEND_MODE_BOUNDED;
+  if (!is_bounded && wanted.mode != NKV_ATTEND_MODE_TAIL) {
+    *why = "codes are for the modes BOUNDED and TAIL";
+  } else if (is_bounded ? !(wanted.error > 0 && wanted.error <= 1) : wanted.top_k == 0) {
+    *why = "error must be above 0 and at most 1, and top_k at least 1";
+  } else if (group > NKV_MAX_GROUP) {
+    *why = "codes answer at most 128 query heads of a KV head";
+  } else if (!wanted.codes->pages().is_of(cache)) {
+    *why = "the codes are of another cache";
+  } else {
+    return Status::kOk;
+  }
+  return Status::kBadArgument;
+}
+
 Status check_step(const BatchPlan& plan, const BlockCache& cache, const BlockAttention& attention,
                   const BlockQueries& queries, const char** why) {
   if (cache.block_tokens != plan.block_tokens()) {
@@ -43,10 +63,20 @@ Status check_step(const BatchPlan& plan, const BlockCache& cache, const BlockAtt
   } else if (!plan.names_blocks_below(cache.blocks)) {
     *why = "the block table names a block that the cache does not have";
     return Status::kBadPage;
+  } else if (attention.approximation.codes != nullptr) {
+    return check_approximation(cache, attention.approximation, queries.group, why);
   } else {
     return Status::kOk;
   }
   return Status::kBadArgument;
+}
+
+/// From how many tokens on a query is answered by codes; 0: none is. Codes cannot say a capped
+/// score, or a scale that counts as zero.
+std::size_t far_tokens(const BlockAttention& attention) {
+  const bool has_codes = attention.approximation.codes != nullptr;
+  const bool can = !std::isnormal(attention.soft_cap) && std::isnormal(attention.scale);
+  return has_codes && can ? kLeastApproximateTokens : 0;
 }
 
 }  // namespace
@@ -54,6 +84,7 @@ Status check_step(const BatchPlan& plan, const BlockCache& cache, const BlockAtt
 struct BlockBatch::State {
   BatchPlan plan;
   RunResults results;
+  CodesBuffers codes;
 
   Status attend(const BlockCache& cache, const BlockAttention& attention,
                 const BlockQueries& queries, const ThreadTeam& team, const char** why) {
@@ -61,15 +92,40 @@ struct BlockBatch::State {
     if (status != Status::kOk) return status;
     const unsigned members = team.run != nullptr ? std::max(team.members, 1U) : 1;
     plan.split({cache.kv_heads, queries.group, attention.window, members,
-                cache.head_stride_bytes < cache.block_stride_bytes});
+                cache.head_stride_bytes < cache.block_stride_bytes, far_tokens(attention)});
     results.reset(plan, cache.head_dim);
     LayerWork work(plan, cache, attention, queries, &results);
-    if (members > 1 && plan.runs().size() > 1) {
-      team.run([](void* layer) { static_cast<LayerWork*>(layer)->take_runs(); }, &work, members);
-    } else {
-      work.take_runs();
+    if (plan.far().empty()) {
+      run(team, members, plan.runs().size(), [&] { work.take_runs(); });
+      return Status::kOk;
+    }
+    CodesWork by_codes(plan, cache, attention, queries, members, &codes);
+    by_codes.prepare();
+    run(team, members, by_codes.encodings(), [&] { by_codes.encode(); });
+    if (by_codes.status() == Status::kOk) {
+      // First what takes longer, and is not split.
+      run(team, members, by_codes.tasks() + plan.runs().size(), [&] {
+        by_codes.attend();
+        work.take_runs();
+      });
+    }
+    if (by_codes.status() == Status::kOutOfMemory) return Status::kOutOfMemory;
+    if (by_codes.status() != Status::kOk) {
+      *why = "the codes do not fit the blocks";
+      return Status::kInternal;
     }
     return Status::kOk;
+  }
+
+ private:
+  /// Body on as many of a team's threads as there is work for.
+  template <typename Body>
+  static void run(const ThreadTeam& team, unsigned members, std::size_t works, Body body) {
+    if (members > 1 && works > 1) {
+      team.run([](void* of) { (*static_cast<Body*>(of))(); }, &body, members);
+    } else if (works > 0) {
+      body();
+    }
   }
 };
 

@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::size_t kLineFloats = 16;
 
+}  // namespace
+
 void store_row(std::span<const float> row, std::uint8_t dtype, std::byte* to) {
   for (std::size_t c = 0; c < row.size(); ++c) {
     if (dtype == NKV_DTYPE_FP32) {
@@ -26,8 +28,6 @@ void store_row(std::span<const float> row, std::uint8_t dtype, std::byte* to) {
     std::memcpy(to + c * sizeof(bits), &bits, sizeof(bits));
   }
 }
-
-}  // namespace
 
 void RunResults::reset(const BatchPlan& plan, std::size_t dim) {
   dim_ = dim;

@@ -5,7 +5,9 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <numbers>
+#include <span>
 #include <vector>
 
 #include "blocks/batch_plan.hpp"
@@ -13,6 +15,9 @@
 #include "nearkv/block_attention.hpp"
 
 namespace nearkv {
+
+/// Rounds a row to a dtype of outputs.
+void store_row(std::span<const float> row, std::uint8_t dtype, std::byte* to);
 
 /// Where the runs of a layer leave what they summed, and how many of a task's are missing.
 class RunResults {

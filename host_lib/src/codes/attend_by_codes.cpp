@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -288,6 +289,20 @@ Outcome tail_by_codes(const AttendContext& context, const AttendSpec& request, C
   list.sum(&scratch->sums);
   answer_sums(context, *scratch, result);
   return {};
+}
+
+Outcome attend_by_mode(const AttendContext& context, const AttendSpec& request, std::uint8_t mode,
+                       CodeScratch* scratch, AttendResult* result) {
+  if (mode == NKV_ATTEND_MODE_DENSE) return attend_dense(context, request, result);
+  bool is_served = false;
+  // A subnormal soft cap is none.
+  if (!std::isnormal(request.soft_cap)) {
+    const auto by_codes = mode == NKV_ATTEND_MODE_TAIL ? tail_by_codes : bounded_by_codes;
+    const Outcome outcome = by_codes(context, request, scratch, result, &is_served);
+    if (!outcome.ok() || is_served) return outcome;
+  }
+  result->dense_fallback = true;
+  return attend_dense(context, request, result);
 }
 
 }  // namespace nearkv

@@ -32,4 +32,9 @@ Outcome bounded_by_codes(const AttendContext& context, const AttendSpec& request
 Outcome tail_by_codes(const AttendContext& context, const AttendSpec& request, CodeScratch* scratch,
                       AttendResult* result, bool* is_served);
 
+/// What a mode of ATTEND asks for: TAIL and BOUNDED of a list that codes do not serve are answered
+/// exactly.
+Outcome attend_by_mode(const AttendContext& context, const AttendSpec& request, std::uint8_t mode,
+                       CodeScratch* scratch, AttendResult* result);
+
 }  // namespace nearkv

@@ -374,14 +374,8 @@ void CodedList::fetch_next(const PageView& view, const PageDemand& next) const {
   if (start == nullptr) return;
   __builtin_prefetch(start, 0, 3);
   __builtin_prefetch(start + NKV_BURST_BYTES, 0, 3);
-  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(start);
-  const auto* const here = reinterpret_cast<const std::uint8_t*>(view.start());
-  RowSource rows = view.keys();
-  rows.rows = bytes + (rows.rows - here);
-  fetch_rows(rows, next.key_rows);
-  rows = view.values();
-  rows.rows = bytes + (rows.rows - here);
-  fetch_rows(rows, next.value_rows);
+  fetch_rows(view.keys_at(start), next.key_rows);
+  fetch_rows(view.values_at(start), next.value_rows);
 }
 
 /// M

@@ -181,21 +181,6 @@ class TopKOutput {
   std::uint64_t counts_at_ = 0;
 };
 
-/// What a mode asks for: TAIL and BOUNDED of a list that codes do not serve are answered exactly.
-Outcome attend_by_mode(const AttendContext& context, const AttendSpec& request, std::uint8_t mode,
-                       CodeScratch* codes, AttendResult* result) {
-  if (mode == NKV_ATTEND_MODE_DENSE) return attend_dense(context, request, result);
-  bool is_served = false;
-  // A subnormal soft cap is none.
-  if (!std::isnormal(request.soft_cap)) {
-    const auto by_codes = mode == NKV_ATTEND_MODE_TAIL ? tail_by_codes : bounded_by_codes;
-    const Outcome outcome = by_codes(context, request, codes, result, &is_served);
-    if (!outcome.ok() || is_served) return outcome;
-  }
-  result->dense_fallback = true;
-  return attend_dense(context, request, result);
-}
-
 }  // namespace
 
 Outcome Engine::attend(const nkv_attend_command& command, const Window& window,

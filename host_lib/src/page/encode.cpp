@@ -182,6 +182,16 @@ nkv_page_header describe(const nkv_page_shape& shape, const PageIdentity& identi
   return header;
 }
 
+void finish_without_rows(const RowSummary& rows, nkv_page_header* header, std::span<std::byte> slot,
+                         nkv_page_entry* entry) {
+  header->k_exponent = entry->k_exponent = rows.k_exponent;
+  header->v_exponent = entry->v_exponent = rows.v_exponent;
+  header->nonfinite = rows.nonfinite;
+  header->crc_hot = hot_checksum(*header);
+  header->crc_cold = cold_checksum(*header);
+  std::memcpy(slot.data(), header, sizeof(*header));
+}
+
 }  // namespace
 
 Status encode_page(const nkv_page_shape& shape, const PageContents& contents,
@@ -236,6 +246,28 @@ Status encode_page(const nkv_page_shape& shape, const PageContents& contents,
   entry->k_exponent = header.k_exponent;
   entry->v_exponent = header.v_exponent;
   return Status::kOk;
+}
+
+void encode_without_rows(const nkv_page_shape& shape, const PageContents& contents,
+                         const PageIdentity& identity, std::span<std::byte> slot,
+                         nkv_page_entry* entry) {
+  const nkv_page_layout layout = lay_out_without_rows(shape);
+  const ArrayWriter writer(layout, slot);
+  nkv_page_header header = describe(shape, identity, payload_bytes(layout));
+  thread_local RowTensor keys;
+  thread_local RowTensor values;
+  load_tensor(contents.keys, shape.dtype, shape.head_dim, &keys);
+  load_tensor(contents.values, shape.dtype, shape.value_dim, &values);
+  write_codes(keys, values, shape.value_dim, contents, writer, &header);
+  header.crc_k_gains = writer.checksum(NKV_PAGE_ARRAY_K_GAINS);
+  finish_without_rows({keys.exponent, values.exponent, keys.nonfinite}, &header, slot, entry);
+}
+
+void describe_without_rows(const nkv_page_shape& shape, const RowSummary& rows,
+                           const PageIdentity& identity, std::span<std::byte> slot,
+                           nkv_page_entry* entry) {
+  nkv_page_header header = describe(shape, identity, 0);
+  finish_without_rows(rows, &header, slot, entry);
 }
 
 void write_header(const nkv_page_header& header, std::span<std::byte> slot) {

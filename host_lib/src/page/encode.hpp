@@ -42,6 +42,24 @@ struct PageIdentity {
 Status encode_page(const nkv_page_shape& shape, const PageContents& contents,
                    const PageIdentity& identity, std::span<std::byte> slot, nkv_page_entry* entry);
 
+/// What a page says of its rows where it has neither them nor codes.
+struct RowSummary {
+  std::uint8_t k_exponent = 0;
+  std::uint8_t v_exponent = 0;
+  std::uint64_t nonfinite = 0;
+};
+
+/// Writes a page whose rows stay where they are: a header and, as the shape's flags say, codes. A
+/// reader may open it at once.
+void encode_without_rows(const nkv_page_shape& shape, const PageContents& contents,
+                         const PageIdentity& identity, std::span<std::byte> slot,
+                         nkv_page_entry* entry);
+
+/// The same of a page without codes.
+void describe_without_rows(const nkv_page_shape& shape, const RowSummary& rows,
+                           const PageIdentity& identity, std::span<std::byte> slot,
+                           nkv_page_entry* entry);
+
 /// Writes all of a header but its first 8 bytes, which publish_page writes.
 void write_header(const nkv_page_header& header, std::span<std::byte> slot);
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "nearkv/status.hpp"
@@ -82,6 +83,9 @@ class PageList {
   /// Copies ceil(tokens / PAGE_TOKENS) entries. kAddressFault if they lie outside the window.
   Outcome load(const Window& window, std::uint64_t address, std::uint64_t tokens);
 
+  /// Copies entries that do not lie in the window of their pages.
+  void assign(const Window& window, std::span<const nkv_page_entry> entries);
+
   [[nodiscard]] std::size_t pages() const { return entries_.size(); }
   [[nodiscard]] const nkv_page_entry& entry(std::size_t page) const { return entries_[page]; }
 
@@ -109,6 +113,9 @@ class PageList {
               PageView* view) const;
 
  private:
+  void begin(const Window& window, std::size_t pages);
+  void find_exponents();
+
   Window window_;
   std::vector<nkv_page_entry> entries_;
   int k_exponent_ = 0;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "page/checksum.hpp"
+#include "page/lent_rows.hpp"
 #include "page/page_checks.hpp"
 #include "round_up.hpp"
 
@@ -26,6 +27,13 @@ bool is_sound(const nkv_page_header& header) {
 }
 
 }  // namespace
+
+nkv_page_layout lay_out_without_rows(nkv_page_shape shape) {
+  shape.k_form = shape.v_form = NKV_ROW_FORM_NONE;
+  nkv_page_layout layout{};
+  nkv_lay_out_page(&shape, &layout);
+  return layout;
+}
 
 nkv_page_shape shape_of(const nkv_page_header& header) {
   nkv_page_shape shape{};
@@ -118,6 +126,15 @@ Status PageView::open(const Window& window, const nkv_page_entry& entry, HeaderD
   if (header_.codec != NKV_CODEC_NONE) return Status::kColdPage;
   const nkv_page_shape shape = shape_of(header_);
   nkv_lay_out_page(&shape, &layout_);
+  lent_rows_ = window.lent_rows();
+  if (lent_rows_ != nullptr) {
+    const nkv_page_layout whole = layout_;
+    layout_ = lay_out_without_rows(shape);
+    // What reading them counts.
+    for (const nkv_page_array rows : {NKV_PAGE_ARRAY_K_ROWS, NKV_PAGE_ARRAY_V_ROWS}) {
+      layout_.bytes[rows] = whole.bytes[rows];
+    }
+  }
   const std::span<std::byte> page = window.at(address, layout_.total_bytes);
   if (page.empty()) return Status::kAddressFault;
   page_ = page.data();
@@ -126,6 +143,7 @@ Status PageView::open(const Window& window, const nkv_page_entry& entry, HeaderD
 }
 
 Status PageView::verify(std::span<const nkv_page_array> arrays) const {
+  if (lent_rows_ != nullptr) return Status::kOk;
   nkv_page_header header = header_;
   for (const nkv_page_array array : arrays) {
     if (crc32c(bytes(array)) == stored_checksum(header, array)) continue;
@@ -155,26 +173,36 @@ Status PageView::verify_all() const {
   return Status::kOk;
 }
 
-RowSource PageView::keys() const {
+RowSource PageView::keys_at(const std::byte* page) const {
   RowSource source;
   source.form = header_.k_form;
   source.dtype = header_.dtype;
   source.dim = header_.head_dim;
   source.row_bytes = layout_.bytes[NKV_PAGE_ARRAY_K_ROWS] / NKV_PAGE_TOKENS;
-  source.rows = data<std::uint8_t>(NKV_PAGE_ARRAY_K_ROWS);
-  source.exponents = data<std::uint8_t>(NKV_PAGE_ARRAY_K_EXPONENTS);
+  if (lent_rows_ != nullptr) {
+    source.rows = lent_rows_->of(page).keys;
+    return source;
+  }
+  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(page);
+  source.rows = bytes + layout_.offset[NKV_PAGE_ARRAY_K_ROWS];
+  source.exponents = bytes + layout_.offset[NKV_PAGE_ARRAY_K_EXPONENTS];
   return source;
 }
 
-RowSource PageView::values() const {
-  if (header_.v_form == NKV_ROW_FORM_NONE) return keys();
+RowSource PageView::values_at(const std::byte* page) const {
+  if (header_.v_form == NKV_ROW_FORM_NONE) return keys_at(page);
   RowSource source;
   source.form = header_.v_form;
   source.dtype = header_.dtype;
   source.dim = header_.value_dim;
   source.row_bytes = layout_.bytes[NKV_PAGE_ARRAY_V_ROWS] / NKV_PAGE_TOKENS;
-  source.rows = data<std::uint8_t>(NKV_PAGE_ARRAY_V_ROWS);
-  source.exponents = data<std::uint8_t>(NKV_PAGE_ARRAY_V_EXPONENTS);
+  if (lent_rows_ != nullptr) {
+    source.rows = lent_rows_->of(page).values;
+    return source;
+  }
+  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(page);
+  source.rows = bytes + layout_.offset[NKV_PAGE_ARRAY_V_ROWS];
+  source.exponents = bytes + layout_.offset[NKV_PAGE_ARRAY_V_EXPONENTS];
   return source;
 }
 

@@ -18,8 +18,9 @@ enum class HeaderDepth {
   kRows,  ///< Both bursts: rows, all planes of codes and identity may be used too.
 };
 
-/// A read-only view of one closed page. The header is a private copy, so that what has been
-/// checked cannot change under the reader; arrays are read in place, after check().
+/// A read-only view of one closed page, whose rows may lie elsewhere (Window). The header is a
+/// private copy, so that what has been checked cannot change under the reader; arrays are read in
+/// place, after check().
 class PageView {
  public:
   /// kAddressFault, kStalePage, kBadPage, kColdPage or kCorrupt. A view that did not open is
@@ -52,13 +53,18 @@ class PageView {
     return reinterpret_cast<const T*>(page_ + layout_.offset[array]);
   }
 
-  [[nodiscard]] RowSource keys() const;
+  [[nodiscard]] RowSource keys() const { return keys_at(page_); }
   /// With v_form NONE the leading key channels.
-  [[nodiscard]] RowSource values() const;
+  [[nodiscard]] RowSource values() const { return values_at(page_); }
+
+  /// Where the rows of the page that begins at `page` are if it is like this one: to be fetched.
+  [[nodiscard]] RowSource keys_at(const std::byte* page) const;
+  [[nodiscard]] RowSource values_at(const std::byte* page) const;
 
  private:
   const std::byte* page_ = nullptr;
   PageChecks* checks_ = nullptr;
+  const LentRows* lent_rows_ = nullptr;
   nkv_page_header header_{};
   nkv_page_layout layout_{};
 };
@@ -67,6 +73,9 @@ class PageView {
 [[nodiscard]] constexpr std::uint64_t address_of(const nkv_page_entry& entry) {
   return std::uint64_t{entry.page} * NKV_PAGE_GRAIN_BYTES;
 }
+
+/// Lays out a page whose rows are lent: a header, and codes if the shape has any.
+[[nodiscard]] nkv_page_layout lay_out_without_rows(nkv_page_shape shape);
 
 /// Shape of a page as its header states it.
 [[nodiscard]] nkv_page_shape shape_of(const nkv_page_header& header);

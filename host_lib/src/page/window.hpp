@@ -9,6 +9,7 @@
 
 namespace nearkv {
 
+class LentRows;
 class PageChecks;
 
 /// Every address of a command is an offset into its queue's window; this is the only place where
@@ -20,6 +21,10 @@ class Window {
   Window(std::span<std::byte> bytes, std::uint16_t tenant, Persistence* persistence,
          PageChecks* checks = nullptr)
       : bytes_(bytes), tenant_(tenant), persistence_(persistence), checks_(checks) {}
+
+  /// Of pages whose rows lie elsewhere. They have no checksums of arrays.
+  Window(std::span<std::byte> bytes, const LentRows* lent_rows)
+      : bytes_(bytes), lent_rows_(lent_rows) {}
 
   /// `bytes` bytes from `address`, or an empty span if any lies outside.
   [[nodiscard]] std::span<std::byte> at(std::uint64_t address, std::uint64_t bytes) const {
@@ -41,11 +46,15 @@ class Window {
   /// Of the device whose memory it is, or null.
   [[nodiscard]] PageChecks* checks() const { return checks_; }
 
+  /// Where pages' rows are, if not in the pages; else null.
+  [[nodiscard]] const LentRows* lent_rows() const { return lent_rows_; }
+
  private:
   std::span<std::byte> bytes_;
   std::uint16_t tenant_ = 0;
   Persistence* persistence_ = nullptr;
   PageChecks* checks_ = nullptr;
+  const LentRows* lent_rows_ = nullptr;
 };
 
 }  // namespace nearkv

@@ -1,0 +1,151 @@
+#include "blocks/code_pages.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "codes/code_form.hpp"
+#include "page/encode.hpp"
+#include "page/page_view.hpp"
+#include "round_up.hpp"
+
+namespace nearkv {
+namespace {
+
+constexpr std::size_t kTokens = NKV_PAGE_TOKENS;
+
+struct RowExponent {
+  std::uint8_t largest;  ///< Of finite elements.
+  bool is_finite;
+};
+
+RowExponent exponent_of(const std::uint8_t* row, std::size_t dim) {
+  constexpr std::uint16_t kExponent = 0x7F80;
+  std::uint16_t largest = 0;
+  std::uint16_t largest_finite = 0;
+  for (std::size_t c = 0; c < dim; ++c) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, row + 2 * c, sizeof(bits));
+    bits &= kExponent;
+    largest = std::max(largest, bits);
+    largest_finite = std::max(largest_finite, bits == kExponent ? std::uint16_t{0} : bits);
+  }
+  return {static_cast<std::uint8_t>(largest_finite >> 7), largest != kExponent};
+}
+
+}  // namespace
+
+CodePages::CodePages(const BlockCache& cache, std::span<const std::int8_t> gains)
+    : cache_(cache),
+      parts_(cache.block_tokens / NKV_PAGE_TOKENS),
+      gains_(gains.begin(), gains.end()) {
+  shape_.k_form = shape_.v_form = NKV_ROW_FORM_RAW;
+  shape_.dtype = cache.dtype;
+  shape_.flags = NKV_PAGE_FLAG_CODES;
+  shape_.head_dim = shape_.value_dim = static_cast<std::uint16_t>(cache.head_dim);
+  gains_.resize(std::size_t{cache.kv_heads} * cache.head_dim);
+  page_bytes_ = lay_out_without_rows(shape_).total_bytes;
+  const std::size_t numbers = cache.blocks * parts_;
+  bytes_ = numbers * cache.kv_heads * page_bytes_;
+  // Zeros from the system: what is never written takes no memory.
+  memory_.reset(static_cast<std::byte*>(std::calloc(bytes_ + NKV_PAGE_GRAIN_BYTES, 1)));
+  if (memory_ == nullptr) throw std::bad_alloc();
+  const auto address = reinterpret_cast<std::uintptr_t>(memory_.get());
+  pages_ = memory_.get() + (round_up(address, NKV_PAGE_GRAIN_BYTES) - address);
+  lent_rows_ = LentRows(pages_, page_bytes_, cache);
+  entries_.resize(numbers * cache.kv_heads);
+  known_.resize(numbers);
+}
+
+bool CodePages::is_of(const BlockCache& cache) const {
+  return cache.keys == cache_.keys && cache.values == cache_.values &&
+         cache.blocks == cache_.blocks && cache.block_stride_bytes == cache_.block_stride_bytes &&
+         cache.head_stride_bytes == cache_.head_stride_bytes && cache.kv_heads == cache_.kv_heads &&
+         cache.head_dim == cache_.head_dim && cache.block_tokens == cache_.block_tokens &&
+         cache.dtype == cache_.dtype && cache.layout == cache_.layout;
+}
+
+void CodePages::forget(std::span<const std::int64_t> slots) {
+  for (const std::int64_t slot : slots) {
+    const auto page = static_cast<std::uint64_t>(slot) / kTokens;  // A negative one is beyond all.
+    if (page < known_.size() && static_cast<std::uint64_t>(slot) % kTokens < known_[page]) {
+      known_[page] = 0;
+    }
+  }
+}
+
+void CodePages::bring_up_to_date(const std::int32_t* table, std::size_t first, std::size_t end,
+                                 std::vector<UncodedTokens>* uncoded) {
+  for (std::size_t page = first / kTokens; page * kTokens < end; ++page) {
+    const std::uint32_t number = number_of(table, page);
+    const std::size_t rows = std::min(kTokens, end - page * kTokens);
+    if (known_[number] >= rows) continue;
+    const UncodedTokens tokens{number, static_cast<std::uint32_t>(page)};
+    if (rows == kTokens) {
+      uncoded->push_back(tokens);
+    } else {
+      describe(tokens, rows);
+    }
+    known_[number] = static_cast<std::uint8_t>(rows);
+  }
+}
+
+/// Adds rows that are new to what the newest tokens' pages say.
+void CodePages::describe(const UncodedTokens& tokens, std::size_t rows) {
+  nkv_page_shape plain = shape_;
+  plain.flags = 0;
+  const std::size_t known = known_[tokens.number];
+  const std::size_t row_bytes = std::size_t{cache_.head_dim} * nkv_element_bytes(cache_.dtype);
+  for (std::size_t head = 0; head < cache_.kv_heads; ++head) {
+    const std::size_t place = place_of(tokens.number, head);
+    const std::span<std::byte> page = page_at(place);
+    const LentRows::Place from = lent_rows_.of(page.data());
+    RowSummary summary;
+    if (known != 0) {
+      nkv_page_header header;
+      std::memcpy(&header, page.data(), sizeof(header));
+      summary = {header.k_exponent, header.v_exponent, header.nonfinite};
+    }
+    for (std::size_t t = known; t < rows; ++t) {
+      const RowExponent key = exponent_of(from.keys + t * row_bytes, cache_.head_dim);
+      const RowExponent value = exponent_of(from.values + t * row_bytes, cache_.head_dim);
+      summary.k_exponent = std::max(summary.k_exponent, key.largest);
+      summary.v_exponent = std::max(summary.v_exponent, value.largest);
+      if (!key.is_finite) summary.nonfinite |= std::uint64_t{1} << t;
+    }
+    PageIdentity identity;
+    identity.first_token = tokens.position * NKV_PAGE_TOKENS;
+    entries_[place].page = static_cast<std::uint32_t>(place * page_bytes_ / NKV_PAGE_GRAIN_BYTES);
+    describe_without_rows(plain, summary, identity, page, &entries_[place]);
+  }
+}
+
+void CodePages::encode(const UncodedTokens& tokens, std::size_t head) {
+  const std::size_t place = place_of(tokens.number, head);
+  const std::span<std::byte> page = page_at(place);
+  const LentRows::Place rows = lent_rows_.of(page.data());
+  const std::size_t row_bytes = std::size_t{cache_.head_dim} * nkv_element_bytes(cache_.dtype);
+  PageContents contents;
+  contents.keys = {reinterpret_cast<const std::byte*>(rows.keys), row_bytes};
+  contents.values = {reinterpret_cast<const std::byte*>(rows.values), row_bytes};
+  contents.gains = std::span(gains_).subspan(head * cache_.head_dim, cache_.head_dim);
+  contents.sign_set = sign_set_of(tokens.position, 0);
+  PageIdentity identity;
+  identity.first_token = tokens.position * NKV_PAGE_TOKENS;
+  entries_[place].page = static_cast<std::uint32_t>(place * page_bytes_ / NKV_PAGE_GRAIN_BYTES);
+  encode_without_rows(shape_, contents, identity, page, &entries_[place]);
+}
+
+void CodePages::give_up(std::span<const UncodedTokens> tokens) {
+  for (const UncodedTokens& some : tokens) known_[some.number] = 0;
+}
+
+void CodePages::list(const std::int32_t* table, std::size_t head, std::size_t first,
+                     std::size_t end, std::vector<nkv_page_entry>* entries) const {
+  entries->assign((end + kTokens - 1) / kTokens, {});
+  for (std::size_t page = first / kTokens; page < entries->size(); ++page) {
+    (*entries)[page] = entries_[place_of(number_of(table, page), head)];
+  }
+}
+
+}  // namespace nearkv

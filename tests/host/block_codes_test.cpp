@@ -1,0 +1,436 @@
+// Attention by codes over blocks in an engine's memory, beside the same commands over pages that
+// hold the same rows.
+#include "nearkv/block_codes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <numbers>
+#include <vector>
+
+#include "attend/dense.hpp"
+#include "block_engine.hpp"
+#include "codes/attend_by_codes.hpp"
+#include "nearkv/pool.hpp"
+#include "page/elements.hpp"
+#include "page/encode.hpp"
+#include "round_up.hpp"
+#include "support/elements.hpp"
+#include "support/seed.hpp"
+
+namespace nearkv::test {
+namespace {
+
+constexpr std::size_t kLong = 2500;  ///< Tokens; the newest ones fill no page.
+static_assert(kLong > kLeastApproximateTokens);
+
+std::vector<std::uint16_t> bf16(std::span<const double> numbers) {
+  std::vector<std::uint16_t> bits;
+  for (const double number : numbers) {
+    bits.push_back(static_cast<std::uint16_t>(encode(NKV_DTYPE_BF16, number)));
+  }
+  return bits;
+}
+
+std::vector<std::int8_t> some_gains(const BlockShape& shape) {
+  std::vector<std::int8_t> gains(shape.kv_heads * shape.dim);
+  for (std::size_t i = 0; i < gains.size(); ++i) gains[i] = static_cast<std::int8_t>(7 * i % 23);
+  return gains;
+}
+
+/// One KV head's pages as a pool has them; the newest tokens in one without codes.
+class HeadPages {
+ public:
+  HeadPages(const KvNumbers& rows, std::span<const std::int8_t> gains) : rows_(rows) {
+    nkv_page_shape shape{};
+    shape.dtype = NKV_DTYPE_BF16;
+    shape.head_dim = static_cast<std::uint16_t>(rows.head_dim);
+    shape.value_dim = static_cast<std::uint16_t>(rows.value_dim);
+    shape.flags = NKV_PAGE_FLAG_CODES;
+    nkv_page_layout layout{};
+    nkv_lay_out_page(&shape, &layout);
+    const std::size_t pages = (rows.tokens + NKV_PAGE_TOKENS - 1) / NKV_PAGE_TOKENS;
+    memory_.resize(pages * layout.total_bytes + NKV_PAGE_GRAIN_BYTES);
+    const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
+    const std::size_t begin = round_up(address, NKV_PAGE_GRAIN_BYTES) - address;
+    const std::span all = std::span(memory_).subspan(begin, pages * layout.total_bytes);
+    window_ = Window(all, 0, persistence_.get());
+    entries_.resize(pages);
+    std::vector<std::uint16_t> keys = bf16(rows.keys);
+    std::vector<std::uint16_t> values = bf16(rows.values);
+    keys.resize(pages * NKV_PAGE_TOKENS * rows.head_dim);
+    values.resize(pages * NKV_PAGE_TOKENS * rows.value_dim);
+    for (std::size_t page = 0; page < pages; ++page) {
+      const std::size_t first = page * NKV_PAGE_TOKENS;
+      if (first + NKV_PAGE_TOKENS > rows.tokens) shape.flags = 0;
+      const auto rows_from = [&](const std::vector<std::uint16_t>& some, std::size_t dim) {
+        return SourceRows{reinterpret_cast<const std::byte*>(some.data() + first * dim), 2 * dim};
+      };
+      const PageContents contents{rows_from(keys, rows.head_dim), rows_from(values, rows.value_dim),
+                                  gains, sign_set_of(static_cast<std::uint32_t>(page), 0)};
+      const std::span slot = all.subspan(page * layout.total_bytes, layout.total_bytes);
+      entries_[page].page =
+          static_cast<std::uint32_t>(page * layout.total_bytes / NKV_PAGE_GRAIN_BYTES);
+      EXPECT_EQ(encode_page(shape, contents, {}, slot, &entries_[page]), Status::kOk);
+      publish_page(slot, shape.flags, window_);
+    }
+  }
+
+  /// As a device answers the query rows [group][head_dim] that see `tokens` tokens.
+  AttendResult attend(std::span<const double> query, std::size_t tokens,
+                      const BlockAttention& attention) {
+    Workers workers({.threads = 1});
+    const std::vector<std::uint16_t> bits = bf16(query);
+    Query rows;
+    EXPECT_TRUE(rows.load(std::as_bytes(std::span(bits)), query.size() / rows_.head_dim,
+                          rows_.head_dim, NKV_DTYPE_BF16)
+                    .ok());
+    PageList list;
+    const std::size_t pages = (tokens + NKV_PAGE_TOKENS - 1) / NKV_PAGE_TOKENS;
+    list.assign(window_, std::span(entries_).first(pages));
+    const Visibility visibility{static_cast<std::uint32_t>(tokens), attention.window, 0};
+    std::vector<DenseScratch> dense(1);
+    CodeScratch codes;
+    AttendSpec request;
+    request.value_dim = rows_.value_dim;
+    request.scale = attention.scale;
+    request.top_k = attention.approximation.top_k;
+    request.error = attention.approximation.error;
+    AttendResult result;
+    const AttendContext context{list, visibility, rows, &workers, &dense};
+    EXPECT_TRUE(
+        attend_by_mode(context, request, attention.approximation.mode, &codes, &result).ok());
+    return result;
+  }
+
+ private:
+  const KvNumbers& rows_;
+  std::vector<std::byte> memory_;
+  std::unique_ptr<Persistence> persistence_ = Persistence::make(Durability::kNone);
+  Window window_;
+  std::vector<nkv_page_entry> entries_;
+};
+
+/// An engine whose layer has codes.
+struct CodedEngine {
+  CodedEngine(const BlockShape& wanted, std::size_t blocks, Random* random,
+              std::span<const std::int8_t> gains = {})
+      : engine(wanted, blocks, random) {
+    std::string reason;
+    EXPECT_EQ(BlockCodes::create(engine.cache(), gains, &codes, &reason), Status::kOk) << reason;
+  }
+
+  std::size_t admit(std::size_t tokens) {
+    const std::size_t request = engine.admit(tokens);
+    codes->forget(engine.slots(request));
+    return request;
+  }
+  void grow(std::size_t request, std::size_t tokens) {
+    const std::size_t first = engine.requests().at(request).tokens;
+    engine.grow(request, tokens);
+    codes->forget(engine.slots(request, first));
+  }
+
+  [[nodiscard]] BlockAttention bounded(float error = 0.3F) const {
+    BlockAttention attention = usual_attention(engine.shape());
+    attention.approximation = {codes.get(), NKV_ATTEND_MODE_BOUNDED, error, 0};
+    return attention;
+  }
+  [[nodiscard]] BlockAttention tail(std::uint32_t top_k = 64) const {
+    BlockAttention attention = usual_attention(engine.shape());
+    attention.approximation = {codes.get(), NKV_ATTEND_MODE_TAIL, 0, top_k};
+    return attention;
+  }
+
+  BlockEngine engine;
+  std::unique_ptr<BlockCodes> codes;
+};
+
+/// A step's answers to one request are those of pages with the same rows, to the last bit.
+void expect_as_pages(const CodedEngine& coded, const EngineStep& step, std::size_t request,
+                     std::size_t first_token, std::size_t queries, const BlockAttention& attention,
+                     std::span<const std::int8_t> gains = {}) {
+  const BlockShape& shape = coded.engine.shape();
+  const BlockEngine::Request& of = coded.engine.requests().at(request);
+  const std::vector<std::int8_t> flat(shape.kv_heads * shape.dim);
+  const std::span all = gains.empty() ? std::span<const std::int8_t>(flat) : gains;
+  const std::vector<std::uint16_t> order = kernel_order(shape.dim);
+  for (std::size_t head = 0; head < shape.kv_heads; ++head) {
+    HeadPages pages(of.rows[head], all.subspan(head * shape.dim, shape.dim));
+    for (std::size_t i = 0; i < queries; ++i) {
+      const std::size_t token = first_token + i;
+      const std::span one = step.query_of(token, head * shape.group);
+      const std::span rows(one.data(), shape.group * shape.dim);
+      const AttendResult wanted = pages.attend(rows, of.tokens - (queries - 1 - i), attention);
+      for (std::size_t row = 0; row < shape.group; ++row) {
+        SCOPED_TRACE("head " + std::to_string(head) + ", query " + std::to_string(i) + ", row " +
+                     std::to_string(row));
+        const std::vector<float> output = step.output_of(token, head * shape.group + row);
+        for (std::size_t c = 0; c < shape.dim; ++c) {
+          const float value = wanted.state.values(row)[order[c]] / wanted.state.sum[row];
+          ASSERT_EQ(output[c], from_bf16(to_bf16(value))) << "channel " << c;
+        }
+        const float lse2 = wanted.state.maximum[row] + std::log2(wanted.state.sum[row]);
+        EXPECT_EQ(step.lse_of(token, head * shape.group + row), lse2 * std::numbers::ln2_v<float>);
+      }
+    }
+  }
+}
+
+struct Case {
+  BlockShape shape;
+  std::uint32_t window = 0;
+};
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const std::size_t dim : {64U, 96U, 128U}) {
+    for (const std::size_t group : {1U, 3U, 4U}) {
+      for (const std::size_t block : {64U, 128U}) {
+        const bool adjoins = group != 3;
+        cases.push_back({{NKV_DTYPE_BF16, BlockLayout::kRows, 2, group, dim, block, adjoins}});
+      }
+    }
+  }
+  cases.push_back({{NKV_DTYPE_BF16, BlockLayout::kRows, 1, 8, 256, 192}});
+  cases.push_back({{NKV_DTYPE_BF16, BlockLayout::kRows, 3, 3, 64, 64}, 2200});
+  return cases;
+}
+
+TEST(BlockCodesTest, AnswersAreThoseOfPagesWithTheSameRows) {
+  std::uint64_t number = 0;
+  for (const Case& one : all_cases()) {
+    SCOPED_TRACE(one.shape.name() + ", window " + std::to_string(one.window));
+    Random random = case_random(number++);
+    const std::vector<std::int8_t> gains = some_gains(one.shape);
+    CodedEngine coded(one.shape, 1 + one.shape.blocks_of(kLong), &random, gains);
+    const std::size_t request = coded.admit(kLong);
+    EngineStep step(coded.engine, {{request, 1}}, &random);
+    BlockBatch batch;
+    ASSERT_EQ(step.begin(&batch), Status::kOk);
+    for (BlockAttention attention : {coded.bounded(), coded.tail(), coded.bounded(0.001F)}) {
+      attention.window = one.window;
+      ASSERT_EQ(step.attend(&batch, attention, four_threads()), Status::kOk);
+      expect_as_pages(coded, step, request, 0, 1, attention, gains);
+    }
+    const BlockCodes::Counts counts = coded.codes->counts();
+    EXPECT_EQ(counts.approximate + counts.exact, 3 * one.shape.kv_heads);
+    EXPECT_GE(counts.approximate, one.shape.kv_heads);
+    const std::size_t seen = one.window == 0 ? kLong : one.window + NKV_PAGE_TOKENS;
+    EXPECT_LE(counts.pages, seen / NKV_PAGE_TOKENS * one.shape.kv_heads);
+  }
+}
+
+TEST(BlockCodesTest, TailOfAllTokensIsExact) {
+  Random random = case_random(1);
+  CodedEngine coded({.kv_heads = 2, .group = 3, .dim = 64, .block_tokens = 64}, 50, &random);
+  const std::size_t request = coded.admit(kLong);
+  EngineStep step(coded.engine, {{request, 1}}, &random);
+  BlockBatch batch;
+  ASSERT_EQ(step.begin(&batch), Status::kOk);
+  const BlockAttention attention = coded.tail(kLong);
+  ASSERT_EQ(step.attend(&batch, attention), Status::kOk);
+  step.expect_exact(usual_attention(coded.engine.shape()));
+  EXPECT_EQ(coded.codes->counts().approximate, 2U);
+}
+
+TEST(BlockCodesTest, ShortRequestsAndCappedScoresAreReadExactly) {
+  Random random = case_random(2);
+  CodedEngine coded({.kv_heads = 2, .group = 4, .dim = 64, .block_tokens = 64}, 200, &random);
+  const std::size_t few = coded.admit(kLeastApproximateTokens - 1);
+  const std::size_t one = coded.admit(1);
+  const std::size_t many = coded.admit(kLong);
+  BlockBatch batch;
+  EngineStep step(coded.engine, {{few, 1}, {one, 1}}, &random);
+  ASSERT_EQ(step.begin(&batch), Status::kOk);
+  ASSERT_EQ(step.attend(&batch, coded.bounded(), four_threads()), Status::kOk);
+  step.expect_exact(usual_attention(coded.engine.shape()));
+
+  EngineStep capped(coded.engine, {{many, 1}}, &random);
+  ASSERT_EQ(capped.begin(&batch), Status::kOk);
+  BlockAttention attention = coded.bounded();
+  attention.soft_cap = 20;
+  ASSERT_EQ(capped.attend(&batch, attention, four_threads()), Status::kOk);
+  capped.expect_exact(attention);
+  EXPECT_EQ(coded.codes->counts().approximate + coded.codes->counts().exact, 0U);
+  EXPECT_EQ(coded.codes->counts().pages, 0U);
+}
+
+TEST(BlockCodesTest, RequestsOfABatchAreAnsweredAsIfAlone) {
+  Random random = case_random(3);
+  CodedEngine coded({.kv_heads = 2, .group = 4, .dim = 64, .block_tokens = 128}, 200, &random);
+  const std::size_t longest = coded.admit(2 * kLong);
+  const std::size_t brief = coded.admit(300);
+  const std::size_t other = coded.admit(kLong);
+  // The oldest of its queries sees too few tokens for codes, the others see enough.
+  const std::size_t guessing = coded.admit(kLeastApproximateTokens + 2);
+  const std::vector<EngineStep::Asked> asked = {
+      {longest, 1}, {brief, 2}, {other, 3}, {guessing, 5}};
+  EngineStep step(coded.engine, asked, &random);
+  BlockBatch batch;
+  ASSERT_EQ(step.begin(&batch), Status::kOk);
+  const BlockAttention attention = coded.tail();
+  ASSERT_EQ(step.attend(&batch, attention, four_threads()), Status::kOk);
+  expect_as_pages(coded, step, longest, 0, 1, attention);
+  step.expect_exact_request(1, usual_attention(coded.engine.shape()));
+  expect_as_pages(coded, step, other, 3, 3, attention);
+  for (const std::size_t i : {0U, 2U}) {  // Exact sums depend on how they are split.
+    EngineStep alone = step.alone(i);
+    BlockBatch batch_of_one;
+    ASSERT_EQ(alone.begin(&batch_of_one), Status::kOk);
+    ASSERT_EQ(alone.attend(&batch_of_one, attention), Status::kOk);
+    EXPECT_EQ(alone.answer(0), step.answer(i)) << "request " << i;
+  }
+  EXPECT_EQ(coded.codes->counts().exact, 0U);
+}
+
+TEST(BlockCodesTest, RequestsGrowAndForkAndCodesOfSharedBlocksAreShared) {
+  Random random = case_random(4);
+  CodedEngine coded({.kv_heads = 2, .group = 3, .dim = 64, .block_tokens = 64}, 200, &random);
+  const std::size_t request = coded.admit(kLong);
+  BlockBatch batch;
+  const BlockAttention attention = coded.tail();
+  std::uint64_t pages = 0;
+  for (std::size_t step_number = 0; step_number < 70; ++step_number) {
+    SCOPED_TRACE("step " + std::to_string(step_number));
+    EngineStep step(coded.engine, {{request, 1}}, &random);
+    ASSERT_EQ(step.begin(&batch), Status::kOk);
+    ASSERT_EQ(step.attend(&batch, attention), Status::kOk);
+    if (step_number % 9 == 0) expect_as_pages(coded, step, request, 0, 1, attention);
+    pages = coded.codes->counts().pages;
+    coded.grow(request, 1);
+  }
+  EXPECT_EQ(pages, (kLong + 69) / NKV_PAGE_TOKENS * 2);
+  const std::size_t fork = coded.engine.fork(request);
+  coded.codes->forget(coded.engine.slots(fork, (kLong + 70) / 64 * 64));
+  coded.grow(fork, 5);
+  EngineStep step(coded.engine, {{request, 1}, {fork, 1}}, &random);
+  ASSERT_EQ(step.begin(&batch), Status::kOk);
+  ASSERT_EQ(step.attend(&batch, attention, four_threads()), Status::kOk);
+  expect_as_pages(coded, step, request, 0, 1, attention);
+  expect_as_pages(coded, step, fork, 1, 1, attention);
+  EXPECT_EQ(coded.codes->counts().pages, pages);
+}
+
+TEST(BlockCodesTest, WrittenBlocksLoseTheirCodes) {
+  Random random = case_random(5);
+  CodedEngine coded({.kv_heads = 2, .group = 3, .dim = 64, .block_tokens = 128}, 25, &random);
+  std::size_t request = coded.admit(kLong);
+  BlockBatch batch;
+  const auto check = [&](const BlockAttention& attention) {
+    EngineStep step(coded.engine, {{request, 1}}, &random);
+    ASSERT_EQ(step.begin(&batch), Status::kOk);
+    ASSERT_EQ(step.attend(&batch, attention, four_threads()), Status::kOk);
+    expect_as_pages(coded, step, request, 0, 1, attention);
+  };
+  check(coded.tail());
+  const std::uint64_t pages = coded.codes->counts().pages;
+  // Tokens that were guessed wrongly are written again, amid a page and in those behind it.
+  const std::size_t first = kLong - 200;
+  coded.engine.rewrite(request, first);
+  coded.codes->forget(coded.engine.slots(request, first));
+  check(coded.tail());
+  EXPECT_EQ(coded.codes->counts().pages - pages,
+            (kLong / NKV_PAGE_TOKENS - first / NKV_PAGE_TOKENS) * 2);
+  // Another request takes the blocks, in another order.
+  coded.engine.end(request);
+  request = coded.admit(kLong + 77);
+  check(coded.tail());
+  check(coded.bounded());
+}
+
+TEST(BlockCodesTest, WhatIsNotFiniteStaysInItsRequest) {
+  Random random = case_random(6);
+  CodedEngine coded({.kv_heads = 2, .group = 3, .dim = 64, .block_tokens = 64}, 100, &random);
+  const std::size_t sound = coded.admit(kLong);
+  const std::size_t damaged = coded.admit(kLong);
+  for (const std::size_t token : {std::size_t{100}, kLong - 1}) {
+    coded.engine.set_key(damaged, token, std::numeric_limits<double>::quiet_NaN());
+  }
+  EngineStep step(coded.engine, {{sound, 1}, {damaged, 1}}, &random);
+  BlockBatch batch;
+  ASSERT_EQ(step.begin(&batch), Status::kOk);
+  ASSERT_EQ(step.attend(&batch, coded.tail(), four_threads()), Status::kOk);
+  expect_as_pages(coded, step, sound, 0, 1, coded.tail());
+  for (std::size_t head = 0; head < coded.engine.shape().heads(); ++head) {
+    for (const float value : step.output_of(1, head)) EXPECT_TRUE(std::isfinite(value));
+  }
+}
+
+TEST(BlockCodesTest, WhatCodesCannotBeKeptOfIsRefused) {
+  Random random = case_random(7);
+  std::unique_ptr<BlockCodes> codes;
+  std::string reason;
+  for (const BlockShape& shape :
+       {BlockShape{.dtype = NKV_DTYPE_FP32, .block_tokens = 64},
+        BlockShape{.layout = BlockLayout::kTiles, .block_tokens = 64},
+        BlockShape{.layout = BlockLayout::kChannelMajor, .block_tokens = 64},
+        BlockShape{.block_tokens = 32}}) {
+    BlockEngine engine(shape, 4, &random);
+    EXPECT_EQ(BlockCodes::create(engine.cache(), {}, &codes, &reason), Status::kUnsupported);
+  }
+  BlockEngine engine({.block_tokens = 64}, 4, &random);
+  const std::vector<std::int8_t> fewer(64);
+  EXPECT_EQ(BlockCodes::create(engine.cache(), fewer, &codes, &reason), Status::kBadArgument);
+
+  CodedEngine coded({.block_tokens = 64}, 4, &random);
+  CodedEngine other({.block_tokens = 64}, 4, &random);
+  const std::size_t request = coded.admit(3);
+  EngineStep step(coded.engine, {{request, 1}}, &random);
+  BlockBatch batch;
+  ASSERT_EQ(step.begin(&batch), Status::kOk);
+  const auto wrong = {coded.bounded(0), coded.bounded(1.5F), coded.tail(0), other.tail()};
+  for (const BlockAttention& attention : wrong) {
+    EXPECT_EQ(step.attend(&batch, attention), Status::kBadArgument);
+    EXPECT_TRUE(step.is_untouched(0));
+  }
+}
+
+TEST(BlockCodesTest, RowsAreStoredAtTheirSlots) {
+  const BlockShape shape{.kv_heads = 2, .group = 1, .dim = 32, .block_tokens = 64};
+  Random random = case_random(8);
+  BlockEngine engine(shape, 4, &random);
+  const std::size_t request = engine.admit(100);
+  const BlockCache cache = engine.cache();
+  const std::size_t block_bytes = cache.block_stride_bytes;
+  std::vector<std::byte> memory(4 * block_bytes);
+  const std::size_t head_bytes = static_cast<std::size_t>(cache.values - cache.keys);
+  std::vector<std::uint16_t> keys;
+  std::vector<std::uint16_t> values;
+  for (std::size_t t = 0; t < 100; ++t) {
+    for (std::size_t head = 0; head < 2; ++head) {
+      const KvNumbers& rows = engine.requests().at(request).rows[head];
+      for (const auto& [from, to] :
+           {std::pair(&rows.keys, &keys), std::pair(&rows.values, &values)}) {
+        const std::vector<std::uint16_t> bits = bf16(std::span(*from).subspan(t * 32, 32));
+        to->insert(to->end(), bits.begin(), bits.end());
+      }
+    }
+  }
+  const NewRows rows{reinterpret_cast<const std::byte*>(keys.data()), 128,
+                     reinterpret_cast<const std::byte*>(values.data()), 128};
+  std::vector<std::int64_t> slots = engine.slots(request);
+  slots[7] = -1;
+  ASSERT_EQ(store_rows(cache, memory.data(), memory.data() + head_bytes, rows, slots), Status::kOk);
+  for (std::size_t t = 0; t < 100; ++t) {
+    const auto slot = static_cast<std::size_t>(engine.slots(request)[t]);
+    for (std::size_t head = 0; head < 2; ++head) {
+      const std::size_t place =
+          slot / 64 * block_bytes + head * cache.head_stride_bytes + slot % 64 * 64;
+      for (const std::size_t tensor : {std::size_t{0}, head_bytes}) {
+        const std::byte* const wanted = cache.keys + place + tensor;
+        const bool is_same = std::equal(wanted, wanted + 64, memory.data() + place + tensor);
+        EXPECT_EQ(is_same, t != 7) << "token " << t;
+      }
+    }
+  }
+  slots[8] = 4 * 64;
+  EXPECT_EQ(store_rows(cache, memory.data(), memory.data() + head_bytes, rows, slots),
+            Status::kBadArgument);
+}
+
+}  // namespace
+}  // namespace nearkv::test
