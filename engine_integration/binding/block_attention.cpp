@@ -3,12 +3,15 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "arrays.hpp"
 #include "error.hpp"
 #include "module.hpp"
+#include "nearkv/block_codes.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -19,6 +22,8 @@ namespace {
 using Ints = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Table = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::device::cpu>;
 using Writable = nb::ndarray<nb::device::cpu>;
+using Slots = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Gains = nb::ndarray<const std::int8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Lse = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 /// A layer's blocks, and the arrays that keep them alive.
@@ -66,6 +71,56 @@ class PythonCache {
   BlockCache cache_;
 };
 
+/// A layer's blocks that NearKV writes itself, and codes beside them.
+class PythonCodes {
+ public:
+  PythonCodes(const Writable& keys, const Writable& values, const std::optional<Gains>& gains)
+      : cache_(Array(keys), Array(values), BlockLayout::kRows),
+        keys_(static_cast<std::byte*>(keys.data())),
+        values_(static_cast<std::byte*>(values.data())) {
+    std::span<const std::int8_t> all;
+    if (gains) all = {gains->data(), gains->size()};
+    std::string reason;
+    const Status status = BlockCodes::create(cache_.cache(), all, &codes_, &reason);
+    check(status, reason);
+  }
+
+  void write(const Array& keys, const Array& values, const Slots& slots) {
+    const BlockCache& of = cache_.cache();
+    const std::size_t bytes = element_bytes(of.dtype);
+    for (const Array* rows : {&keys, &values}) {
+      check_shape(*rows, {-1, of.kv_heads, of.head_dim}, "keys and values");
+      if (rows->shape(0) < slots.shape(0) || dtype_of(*rows, of.dtype, "rows") != of.dtype ||
+          rows->stride(2) != 1 || rows->stride(1) != of.head_dim || rows->stride(0) < 0) {
+        throw nb::value_error(
+            "keys and values must have the cache's dtype and a row for each slot, and the heads "
+            "of a token must lie in one piece");
+      }
+    }
+    const NewRows rows{static_cast<const std::byte*>(keys.data()),
+                       static_cast<std::size_t>(keys.stride(0)) * bytes,
+                       static_cast<const std::byte*>(values.data()),
+                       static_cast<std::size_t>(values.stride(0)) * bytes};
+    const std::span<const std::int64_t> where(slots.data(), slots.shape(0));
+    Status status = Status::kOk;
+    {
+      const nb::gil_scoped_release release;
+      status = store_rows(of, keys_, values_, rows, where);
+      codes_->forget(where);
+    }
+    check(status, "a slot lies beyond the cache");
+  }
+
+  [[nodiscard]] const PythonCache& cache() const { return cache_; }
+  [[nodiscard]] BlockCodes* codes() const { return codes_.get(); }
+
+ private:
+  PythonCache cache_;
+  std::byte* keys_;
+  std::byte* values_;
+  std::unique_ptr<BlockCodes> codes_;
+};
+
 void begin_step(BlockBatch& batch, const Ints& starts, const Ints& lengths, const Table& table,
                 std::uint32_t block_tokens, std::uint32_t max_queries) {
   if (table.shape(0) < lengths.shape(0) || (table.shape(1) > 1 && table.stride(1) != 1) ||
@@ -82,7 +137,8 @@ void begin_step(BlockBatch& batch, const Ints& starts, const Ints& lengths, cons
 
 void attend_layer(BlockBatch& batch, const PythonCache& cache, const Array& queries,
                   const Writable& outputs, float scale, float soft_cap, std::uint32_t window,
-                  const std::optional<Lse>& lse) {
+                  const std::optional<Lse>& lse, const PythonCodes* codes, std::uint8_t mode,
+                  float error, std::uint32_t top_k) {
   const BlockCache& of = cache.cache();
   const auto tokens = static_cast<std::int64_t>(queries.shape(0));
   check_shape(queries, {-1, -1, of.head_dim}, "queries");
@@ -115,7 +171,10 @@ void attend_layer(BlockBatch& batch, const PythonCache& cache, const Array& quer
   Status status = Status::kOk;
   {
     const nb::gil_scoped_release release;
-    status = batch.attend(of, {scale, soft_cap, window}, all, openmp_team(), &reason);
+    const BlockApproximation approximation{codes != nullptr ? codes->codes() : nullptr, mode, error,
+                                           top_k};
+    status =
+        batch.attend(of, {scale, soft_cap, window, approximation}, all, openmp_team(), &reason);
   }
   check(status, reason);
 }
@@ -134,6 +193,29 @@ void bind_block_attention(nb::module_& module) {
            "keys, values [blocks, kv_heads, block_tokens, head_dim] in bf16, fp16 or fp32, as\n"
            "views of the engine's memory, which must stay where it is; inside a block they may\n"
            "be packed as `layout` says.");
+  nb::class_<BlockCodes::Counts>(module, "BlockCounts", "What codes have been used for.")
+      .def_ro("pages", &BlockCodes::Counts::pages, "Made: 64 tokens of a KV head each.")
+      .def_ro("approximate", &BlockCodes::Counts::approximate,
+              "Queries answered by codes, each once per KV head.")
+      .def_ro("exact", &BlockCodes::Counts::exact, "Those for which codes were no use.")
+      .def_ro("read_bytes", &BlockCodes::Counts::read_bytes, "For both.")
+      .def_ro("cached_bytes", &BlockCodes::Counts::cached_bytes, "Of so many of K and V.");
+  nb::class_<PythonCodes>(
+      module, "BlockCodes",
+      "Codes beside a layer's blocks, which NearKV writes itself. No checksum guards either.")
+      .def(
+          nb::init<const Writable&, const Writable&, const std::optional<Gains>&>(), "keys"_a,
+          "values"_a, "gains"_a = nb::none(),
+          "keys, values [blocks, kv_heads, block_tokens, head_dim] in bf16, views of the engine's\n"
+          "memory, of blocks of a multiple of 64 tokens; gains int8 [kv_heads, head_dim], or none.")
+      .def_prop_ro("cache", &PythonCodes::cache, nb::rv_policy::reference_internal,
+                   "The blocks, rows in the order of tokens.")
+      .def("write", &PythonCodes::write, "keys"_a, "values"_a, "slots"_a,
+           "Writes rows [tokens, kv_heads, head_dim] to slots, int64: block * block_tokens +\n"
+           "place, negative ones nowhere. What codes said of these slots is forgotten.")
+      .def_prop_ro(
+          "counts", [](const PythonCodes& codes) { return codes.codes()->counts(); },
+          "What attend() has done by them.");
   nb::class_<BlockBatch>(
       module, "BlockBatch",
       "The requests of a step, attended to layer by layer where their blocks lie. One thread at\n"
@@ -145,13 +227,18 @@ void bind_block_attention(nb::module_& module) {
            "starts[r + 1]), the last of its lengths[r] tokens, and the blocks table[r]. Requests\n"
            "with more than `max_queries` queries are left out of attend().")
       .def_prop_ro("queries", &BlockBatch::queries, "Queries that attend() answers.")
-      .def("attend", &attend_layer, "cache"_a, "queries"_a, "outputs"_a, nb::kw_only(), "scale"_a,
-           "soft_cap"_a = 0.0F, "window"_a = 0, "lse"_a = nb::none(),
-           "Writes softmax(scale * q K) V of the batch's queries into outputs, both [tokens,\n"
-           "heads, head_dim] in the cache's dtype, and the natural LSE into lse [tokens, heads].\n"
-           "A query sees the newest `window` tokens, or all with 0. Works on the threads of\n"
-           "OpenMP where a runtime of it is loaded, as torch's is. Raises Error for a block table\n"
-           "that does not fit the cache, and writes nothing then.");
+      .def(
+          "attend", &attend_layer, "cache"_a, "queries"_a, "outputs"_a, nb::kw_only(), "scale"_a,
+          "soft_cap"_a = 0.0F, "window"_a = 0, "lse"_a = nb::none(), "codes"_a = nb::none(),
+          "mode"_a = std::uint8_t{NKV_ATTEND_MODE_BOUNDED}, "error"_a = 0.05F, "top_k"_a = 64,
+          "Writes softmax(scale * q K) V of the batch's queries into outputs, both [tokens,\n"
+          "heads, head_dim] in the cache's dtype, and the natural LSE into lse [tokens, heads].\n"
+          "A query sees the newest `window` tokens, or all with 0. Works on the threads of\n"
+          "OpenMP where a runtime of it is loaded, as torch's is. With `codes`, which have the\n"
+          "cache, queries that see 2,048 tokens or more read a part of them: as much as keeps the\n"
+          "estimated relative error at `error` (AttendMode.BOUNDED), or exactly no more than the\n"
+          "best `top_k` of each query head (TAIL). Raises Error for a block table that does not\n"
+          "fit the cache, and writes nothing then.");
 }
 
 }  // namespace nearkv::python

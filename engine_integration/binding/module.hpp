@@ -11,7 +11,7 @@ void bind_device(nanobind::module_& module);
 /// Pool, ColdPages, NearStats, PoolUsage.
 void bind_pool(nanobind::module_& module);
 
-/// BlockBatch, BlockCache, BlockLayout.
+/// BlockBatch, BlockCache, BlockCodes, BlockLayout.
 void bind_block_attention(nanobind::module_& module);
 
 /// Pages, PageList.

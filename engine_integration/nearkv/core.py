@@ -12,6 +12,7 @@ try:
     from _nearkv import (
         BlockBatch,
         BlockCache,
+        BlockCodes,
         BlockLayout,
         ColdPages,
         Device,
@@ -47,6 +48,7 @@ __all__ = [
     "AttendMode",
     "BlockBatch",
     "BlockCache",
+    "BlockCodes",
     "BlockLayout",
     "Codec",
     "ColdPages",

@@ -105,7 +105,17 @@ def load_gains(pool: Pool, path: str | Path) -> None:
 
     Raises ValueError for a file of another shape, Error EXISTS where pages have other gains.
     """
-    shape = (pool.layers, pool.kv_heads, pool.head_dim)
+    gains = read_gains(path, (pool.layers, pool.kv_heads, pool.head_dim))
+    for layer, heads in enumerate(gains):
+        for head, of_head in enumerate(heads):
+            pool.set_gains(layer, head, of_head)
+
+
+def read_gains(path: str | Path, shape: tuple[int, int, int]) -> np.ndarray:
+    """The gains int8 [layers, kv_heads, head_dim] of such a file.
+
+    Raises ValueError for a file of another shape.
+    """
     with np.load(path) as file:
         gains = file[_ARRAY] if _ARRAY in file else np.zeros(0)
     if gains.shape != shape or gains.dtype != np.int8:
@@ -113,6 +123,4 @@ def load_gains(pool: Pool, path: str | Path) -> None:
             f"{path} holds {gains.dtype} {list(gains.shape)} as `{_ARRAY}`; a pool of this model "
             f"needs int8 {list(shape)}, as save_gains() writes them"
         )
-    for layer, heads in enumerate(gains):
-        for head, of_head in enumerate(heads):
-            pool.set_gains(layer, head, of_head)
+    return gains

@@ -30,7 +30,7 @@ PAGE_TOKENS = 64
 
 
 WRONG = {
-    "a pool without a uri": ({"nearkv_attention": {"mode": "tail"}}, {}, "only a pool is read"),
+    "codes of float32": ({"nearkv_attention": {"mode": "tail"}}, {}, "take --dtype bfloat16"),
     "a wrong option": ({"nearkv_attention": {"url": "cpu:"}}, {}, "'url'; is uri meant?"),
     "float32": ({"nearkv_attention": {"uri": "cpu:"}}, {}, '"rounded": "bfloat16"'),
     "latents": (shown(), {"model": "latents"}, "has no latents (MLA)"),
@@ -40,6 +40,16 @@ WRONG_TOO = {
         {"nearkv_attention": {"window_tokens": 64}},
         {},
         "only a pool has window_tokens",
+    ),
+    "no relative error": (
+        {"nearkv_attention": {"mode": "bounded", "error": 0}},
+        {},
+        "error is above 0",
+    ),
+    "codes in small blocks": (
+        {"nearkv_attention": {"mode": "tail"}},
+        {"dtype": "bfloat16", "block_size": 32},
+        "take --block-size 128",
     ),
     "a wrong name": ({"nearkv_attn": {"uri": "cpu:"}}, {}, "is nearkv_attention meant?"),
     "a wrong mode": ({"nearkv_attention": {"uri": "cpu:", "mode": "best"}}, {}, "not 'best'"),

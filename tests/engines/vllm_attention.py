@@ -59,17 +59,18 @@ BATCHES = {
     # all blocks, in the reverse order of the one before: the last has the order of the third.
     "crowd": [[prompt(210, 1), prompt(230, 2)], *([prompt(425, kind)] for kind in (3, 4, 5))],
 }
+LONG_TOKENS = 4500  # Of which a part is read, if codes are.
 FEW_BLOCKS = {"num_gpu_blocks_override": 17, "max_model_len": 512}  # And the null block.
 IN_CHUNKS = {"max_num_batched_tokens": 128}
 
 
-def recalled() -> list[list[int]]:
-    """Documents, each with a needle, for the model that NearKV ships."""
+def recalled(length: int) -> list[list[int]]:
+    """Documents of so many tokens, each with a needle, for the model that NearKV ships."""
     transformers = pytest.importorskip("transformers")
     tokenizer = transformers.AutoTokenizer.from_pretrained(SHIPPED)
     text = read_document(DOCUMENT)
     needles = [(draw_needle(text, seed), depth) for seed, depth in enumerate((0.1, 0.5, 0.9))]
-    return [make_prompt(tokenizer, text, needle, at, 1900).tokens for needle, at in needles]
+    return [make_prompt(tokenizer, text, needle, at, length).tokens for needle, at in needles]
 
 
 def save_models(folder: Path, small_llama: Path) -> dict[str, Path]:
@@ -128,7 +129,7 @@ class AttentionEngines:
             | {"model": str(self._models[each.get("model", "whole")])}
             for each in asked.values()
         ]
-        batches = BATCHES | {"recalled": [recalled()]}
+        batches = BATCHES | {"recalled": [recalled(1900)], "long": [recalled(LONG_TOKENS)]}
         question = {"entry_points": str(self._entry_points), "batches": batches, "runs": runs}
         return dict(zip(asked, self._vllm.run(PROGRAM, question, timeout_s=580), strict=True))
 

@@ -7,7 +7,8 @@ caches is kept, "takes": one whose K and V it caches instead of its own, "flaw":
 "flash": whether it takes NearKV's backend for GPUs, with kernels in torch}, ..]}.
 Its last line: for each run {"tokens", "logprobs", "cached"} by prompt, {"pages"} of each pool after
 each batch, {"counts"} of each pool of each rank, {"to_pool_bytes", "from_pool_bytes", "near_bytes"}
-of the first rank, "in_place_queries" that attended to vLLM's blocks, "preemptions", "flash_calls"
+of the first rank, "in_place_queries" that attended to vLLM's blocks, "codes" beside those and what
+they were used for, "preemptions", "flash_calls"
 of those kernels, "steps" that only decoded and the "cpu_us" of one by part, "is_extension_loaded",
 "turned": of the elements of K and V that it took the share that it had rounded otherwise; or
 {"error"}.
@@ -151,6 +152,10 @@ def in_place_queries_of(worker) -> int:
     return sum(getattr(builder, "attended_queries", 0) for builder in builders_of(worker))
 
 
+def codes_of(worker) -> list[dict[str, int]]:
+    return [builder.counts() for builder in builders_of(worker) if hasattr(builder, "counts")]
+
+
 def counts_of(worker) -> list[dict[str, int]]:
     return [vars(pages.counts) for pages in pages_of(worker)]
 
@@ -182,6 +187,7 @@ def run_engine(run: dict) -> dict:
                 pages.append([group.pool.usage().pages for group in groups])
             counts = engine.collective_rpc(counts_of)
             in_place_queries = engine.collective_rpc(in_place_queries_of)
+            codes = engine.collective_rpc(codes_of)
     finally:
         engine.llm_engine.engine_core.shutdown()
     stats = [group.pool.stats() for group in groups]
@@ -195,6 +201,7 @@ def run_engine(run: dict) -> dict:
         "from_pool_bytes": sum(each.link_from_device_bytes for each in stats),
         "near_bytes": sum(each.near_bytes for each in stats),
         "in_place_queries": sum(in_place_queries),
+        "codes": [each for rank in codes for each in rank],
         "preemptions": meter.preemptions,
         "flash_calls": flash_in_torch.calls,
         "steps": meter.steps,

@@ -32,6 +32,10 @@ def _classes() -> tuple[type[CPUAttentionBackendImpl], type[CPUAttentionMetadata
         from nearkv.vllm.attention import NearKVAttentionImpl, NearKVMetadataBuilder
 
         return NearKVAttentionImpl, NearKVMetadataBuilder
+    if options is not None and options.mode != "dense":
+        from nearkv.vllm.by_codes import CodedImpl, CodedMetadataBuilder
+
+        return CodedImpl, CodedMetadataBuilder
     if options is not None:
         from nearkv.vllm.in_place import InPlaceImpl, InPlaceMetadataBuilder
 

@@ -18,21 +18,21 @@ class AttentionOptions:
     """Where attention reads K and V, and how much of them."""
 
     uri: str = ""
-    """Empty: in vLLM's own blocks, all of them, exactly; the other options are then those of no
-    pool. Else the device of a pool, such as "cpu:?memory=4GiB", in which K and V lie once more.
-    What it held is lost. {rank} becomes the worker's rank; layers that vLLM gives block tables of
-    their own have a pool of this size for each."""
+    """Empty: in vLLM's own blocks; what only a pool has is then refused. Else the device of a pool,
+    such as "cpu:?memory=4GiB", in which K and V lie once more. What it held is lost. {rank} becomes
+    the worker's rank; layers that vLLM gives block tables of their own have a pool of this size for
+    each."""
     window_tokens: int = 256
     """The newest tokens of a request, which the engine attends to itself."""
     mode: str = "dense"
-    """dense is exact; bounded reads as much as keeps the pool's part within a relative error; tail
-    reads the best top_k tokens of each query exactly and the others by their codes. Both others
-    give the pool's pages codes, which add a quarter to them."""
+    """dense is exact; bounded reads as much as keeps what it attends to within a relative error;
+    tail reads the best top_k tokens of each query exactly and the others by their codes. Both
+    others keep codes of K and V, which add a quarter to them."""
     top_k: int = 64
     error: float = 0.05
     gains: str = ""
-    """A file of nearkv.gains for the codes, with {rank} as in uri; empty: they are learned from the
-    first prompts."""
+    """A file of nearkv.gains for the codes, with {rank} as in uri; empty: a pool's are learned from
+    the first prompts, and codes in vLLM's own blocks have none."""
     rounded: str = ""
     """For a model in float32: bfloat16 or float16, to which K and V are rounded as they are cached,
     here and in the pool. Other models' are kept as they are."""
@@ -53,7 +53,8 @@ class AttentionOptions:
             return None
         names = [field.name for field in dataclasses.fields(cls)]
         refuse_unknown(KEY, settings[KEY], names)
-        if not settings[KEY].get("uri") and (others := [*settings[KEY].keys() - {"uri", "mode"}]):
+        of_a_pool = {"window_tokens", "rounded", "max_sequences"}
+        if not settings[KEY].get("uri") and (others := settings[KEY].keys() & of_a_pool):
             raise ValueError(
                 f"{KEY}: only a pool has {', '.join(sorted(others))}: name one, such as "
                 '"uri": "cpu:?memory=4GiB", or leave it out'
@@ -66,13 +67,10 @@ class AttentionOptions:
         if self.mode.upper() not in AttendMode.__members__:
             modes = ", ".join(mode.name.lower() for mode in AttendMode)
             raise ValueError(f"{KEY}: mode is {modes}, not '{self.mode}'")
-        if not self.uri and self.mode != "dense":
-            raise ValueError(
-                f"{KEY}: only a pool is read by mode {self.mode}: name one, such as "
-                '"uri": "cpu:?memory=4GiB", or take dense'
-            )
         if self.gains and self.mode == "dense":
             raise ValueError(f"{KEY}: gains are for codes, which mode dense does not read")
+        if not 0 < self.error <= 1 or self.top_k < 1:
+            raise ValueError(f"{KEY}: error is above 0 and at most 1, and top_k at least 1")
         if self.rounded not in ("", "bfloat16", "float16"):
             raise ValueError(f"{KEY}: rounded is bfloat16 or float16, not '{self.rounded}'")
         if self.window_tokens < PAGE_TOKENS:

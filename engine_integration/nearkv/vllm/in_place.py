@@ -126,7 +126,7 @@ class InPlaceImpl(CPUAttentionBackendImpl):
     ) -> torch.Tensor:
         """Attention of a step; query and output [tokens, heads, head_size]."""
         rows = query, key, value
-        own = super().forward
+        own = self._attend_own
         step = getattr(attn_metadata, "nearkv_step", None) if self._is_taken else None
         cache = self._blocks_of(layer, kv_cache) if step else None
         if cache is None or output_scale is not None or output_block_scale is not None:
@@ -140,23 +140,31 @@ class InPlaceImpl(CPUAttentionBackendImpl):
             scale=self.scale,
             soft_cap=self.logits_soft_cap,
             window=max(self.sliding_window, 0),
+            **self._by_codes(),
         )
         if step.others is not None:
             step.others.attend(own, layer, rows, kv_cache, output)
         return output
 
+    def _attend_own(self, *arguments: Any) -> None:
+        """vLLM's own attention, as forward()."""
+        super().forward(*arguments)
+
+    def _by_codes(self) -> dict[str, Any]:
+        """What else BlockBatch.attend() is told."""
+        return {}
+
     def _blocks_of(self, layer: torch.nn.Module, kv_cache: torch.Tensor) -> BlockCache | None:
         """The layer's blocks; None if the kernels do not know how vLLM packs them here."""
         if self._cache is None or self._cache[0] is not kv_cache:
-            blocks, kv_heads, block_tokens, _ = kv_cache.shape
+            block_tokens = kv_cache.shape[2]
             packed = packed_rows(kv_cache.dtype, block_tokens, self.head_size, layer.isa)
             layout = block_layout(packed, block_tokens)
             cache = None
             if layout is None:
                 logger.warning_once("NearKV cannot attend in place: vLLM packs K and V otherwise")
             else:
-                halves = kv_cache.view(blocks, kv_heads, 2 * block_tokens, -1).chunk(2, dim=2)
-                cache = BlockCache(*halves, layout)
+                cache = BlockCache(*halves(kv_cache), layout)
                 logger.info_once(
                     "NearKV attends in place: %d threads of torch's, K and V %s",
                     torch.get_num_threads(),
@@ -164,3 +172,9 @@ class InPlaceImpl(CPUAttentionBackendImpl):
                 )
             self._cache = kv_cache, cache
         return self._cache[1]
+
+
+def halves(kv_cache: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """K and V [blocks, kv_heads, block_tokens, head_size], in whatever order inside of a block."""
+    blocks, kv_heads, block_tokens, _ = kv_cache.shape
+    return kv_cache.view(blocks, kv_heads, 2 * block_tokens, -1).chunk(2, dim=2)

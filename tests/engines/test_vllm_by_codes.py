@@ -1,0 +1,78 @@
+"""vLLM's attention in place by codes: less of vLLM's own blocks is read, beside its own kernel."""
+
+from typing import Any
+
+import pytest
+
+from tests.engines.vllm_attention import LONG_TOKENS, AttentionEngines, difference
+
+# The first makes vLLM's environment.
+pytestmark = pytest.mark.timeout(1200)
+NEW_TOKENS = 16
+NEEDLE_TOKENS = 6
+SHAPE = {"dtype": "bfloat16", "block_size": 128, "max_model_len": 4608}
+# One of the prompts alone, so that each of them takes the blocks of the one before.
+ONE_AT_A_TIME = {"num_gpu_blocks_override": 40, "enable_prefix_caching": False}
+
+
+def by_codes(mode: dict[str, Any], **options: Any) -> dict[str, Any]:
+    """A run of the model that NearKV ships, whose prompts are documents with needles."""
+    config = {"nearkv_attention": mode} if mode else {}
+    options = SHAPE | {"additional_config": config} | options
+    return {"model": "shipped", "batches": "long", "tokens": NEW_TOKENS, "options": options}
+
+
+@pytest.fixture(scope="module")
+def answers(attention_engines: AttentionEngines) -> dict[str, dict[str, Any]]:
+    """What engines answered, the first ones with vLLM's kernels."""
+    tail = {"mode": "tail", "top_k": 64}
+    bounded = {"mode": "bounded", "error": 0.05}
+    asked = {
+        "float32": by_codes({}, dtype="float32"),
+        "own": by_codes({}),
+        "tail of all": by_codes({"mode": "tail", "top_k": 2 * LONG_TOKENS}),
+        "tail": by_codes(tail),
+        "bounded": by_codes(bounded),
+        "tail in few blocks": by_codes(tail, **ONE_AT_A_TIME),
+    }
+    return attention_engines.run(asked)
+
+
+def used(answer: dict[str, Any]) -> dict[str, int]:
+    """What codes were used for."""
+    assert "error" not in answer, answer["error"]
+    [counts] = answer["codes"]
+    return counts
+
+
+def needles(answer: dict[str, Any]) -> list[list[int]]:
+    """What comes before models go on in ways that rounding decides."""
+    return [tokens[:NEEDLE_TOKENS] for tokens in answer["tokens"]]
+
+
+def test_all_tokens_read_by_codes_are_as_near_to_float32_as_vllms_kernel(answers):
+    exact, own, tail = (answers[name] for name in ("float32", "own", "tail of all"))
+    counts = used(tail)
+    away = {"own": difference(own, exact), "tail of all": difference(tail, exact)}
+    print(away, counts)
+    assert needles(tail) == needles(own) == needles(exact)
+    assert away["tail of all"] < 1.3 * away["own"]
+    assert counts["approximate"] > 100 * counts["exact"]
+
+
+@pytest.mark.parametrize("mode", ["tail", "bounded", "tail in few blocks"])
+def test_a_part_is_read_and_needles_are_found(answers, mode):
+    answer, own = answers[mode], answers["own"]
+    counts = used(answer)
+    print(counts, difference(answer, own), answer["preemptions"])
+    layers, kv_heads = 3, 2
+    decoded = sum(len(tokens) - 1 for tokens in own["tokens"])
+    assert counts["approximate"] + counts["exact"] >= decoded * layers * kv_heads
+    assert counts["approximate"] > 100 * counts["exact"]
+    assert counts["read_bytes"] < counts["cached_bytes"] / 4
+    assert answer["in_place_queries"] >= decoded
+    assert needles(answer) == needles(own)
+
+
+def test_without_codes_nothing_is_kept_of_them(answers):
+    assert answers["own"]["codes"] == []
