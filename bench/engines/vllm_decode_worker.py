@@ -1,12 +1,13 @@
 """A vLLM engine whose decode steps are timed, in NearKV's kernels and in its own by turns.
 
 Runs in vLLM's environment. Its argument: {"model": FOLDER, "threads", "tokens": most that its
-requests have together, "block_tokens"}. Orders:
+requests have together, "block_tokens", "attention": what additional_config says of it}. Orders:
 `fill {"requests", "tokens", ..}` computes so many prompts, which decode from then on, and ends
 others;
 `turn {"way", "count"}` decodes so many steps with its "own" attention, "near", or "none", whose
 tokens mean nothing, and answers {"seconds": of each step but the first};
-`held {}` answers {"kv_bytes": what the attention of the last step read};
+`held {}` answers {"kv_bytes": of K and V that the last step attended to};
+`used {}` answers {"read_share": of K and V that were attended to by codes so far, the part read};
 `read {}` answers {"gb_per_s": of a plain read of memory by all threads};
 `answer {"tokens", "new_tokens"}` gives {"own": [TOKEN, ..], "near": .., "difference": the largest
 of a log-probability before the first token that differs}.
@@ -64,7 +65,9 @@ def _no_attention(*_: Any, output: torch.Tensor, **__: Any) -> torch.Tensor:
 class DecodeEngine:
     """Requests that decode together, and steps of theirs."""
 
-    def __init__(self, model: str, threads: int, tokens: int, block_tokens: int) -> None:
+    def __init__(
+        self, model: str, threads: int, tokens: int, block_tokens: int, attention: dict[str, Any]
+    ) -> None:
         register()
         torch.set_num_threads(threads)
         self._text = tokens_of_the_document(model)
@@ -80,7 +83,7 @@ class DecodeEngine:
             enable_prefix_caching=False,
             async_scheduling=False,
             disable_log_stats=True,
-            additional_config={"nearkv_attention": {}},
+            additional_config={"nearkv_attention": attention},
             seed=0,
         )
         self._engine = self._llm.llm_engine
@@ -121,6 +124,12 @@ class DecodeEngine:
     def held(self, _: dict[str, int]) -> dict[str, Any]:
         """Bytes of all requests' K and V."""
         return {"kv_bytes": sum(self._lengths.values()) * self._token_bytes}
+
+    def used(self, _: dict[str, int]) -> dict[str, Any]:
+        """Of engines with codes alone."""
+        each = [builder.counts() for builder in self._builders]
+        read, cached = (sum(c[name] for c in each) for name in ("read_bytes", "cached_bytes"))
+        return {"read_share": read / cached}
 
     def answer(self, order: dict[str, int]) -> dict[str, Any]:
         """The same prompt, answered in both ways."""
@@ -178,6 +187,7 @@ if __name__ == "__main__":
             "fill": DecodeEngine.fill,
             "turn": DecodeEngine.turn,
             "held": DecodeEngine.held,
+            "used": DecodeEngine.used,
             "answer": DecodeEngine.answer,
             "read": DecodeEngine.read,
         },

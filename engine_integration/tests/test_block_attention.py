@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from nearkv.core import BlockBatch, BlockCache, BlockLayout, Error, Status  # noqa: E402
+from nearkv.core import (  # noqa: E402
+    AttendMode,
+    BlockBatch,
+    BlockCache,
+    BlockCodes,
+    BlockLayout,
+    Error,
+    Status,
+)
 
 pytestmark = pytest.mark.quick
 BLOCKS, KV_HEADS, BLOCK_TOKENS, HEAD_DIM, GROUP = 12, 2, 32, 64, 3
@@ -116,3 +124,62 @@ def test_requests_of_more_queries_are_left_out():
     starts, lengths = (np.array(each, np.int32) for each in ([0, 1, 20], [70, 33]))
     batch.begin_step(starts, lengths, table(), block_tokens=BLOCK_TOKENS, max_queries=4)
     assert batch.queries == 1
+
+
+class Coded:
+    """A request of 2,200 tokens, which its codes have been told of as they were written."""
+
+    def __init__(self) -> None:
+        self.rows = torch.randn(2, 2200, KV_HEADS, HEAD_DIM, dtype=torch.bfloat16)
+        blocks, tokens = 40, 64
+        memory = torch.zeros(blocks, KV_HEADS, 2, tokens, HEAD_DIM, dtype=torch.bfloat16)
+        self.memory = memory
+        self.table = torch.randperm(blocks, dtype=torch.int32)[None, :35].contiguous()
+        self.codes = BlockCodes(memory[:, :, 0], memory[:, :, 1])
+        slots = self.table[0].long()[:, None] * tokens + torch.arange(tokens)
+        self.slots = slots.flatten()[:2200].contiguous()
+        self.codes.write(*self.rows, self.slots)
+
+    def attend(self, query: "torch.Tensor", **how: object) -> "torch.Tensor":
+        batch, output = BlockBatch(), torch.empty_like(query)
+        starts, lengths = (torch.tensor(each, dtype=torch.int32) for each in ([0, 1], [2200]))
+        batch.begin_step(starts, lengths, self.table, block_tokens=64)
+        batch.attend(self.codes.cache, query, output, scale=HEAD_DIM**-0.5, **how)
+        return output
+
+
+@pytest.fixture
+def coded() -> Coded:
+    torch.manual_seed(3)
+    return Coded()
+
+
+def test_rows_that_codes_write_are_read(coded):
+    query = torch.randn(1, KV_HEADS * GROUP, HEAD_DIM).bfloat16()
+    keys, values = (rows.transpose(0, 1).double() for rows in coded.rows)
+    grouped = query.view(KV_HEADS, GROUP, HEAD_DIM).double()
+    weights = torch.softmax(grouped @ keys.transpose(1, 2) * HEAD_DIM**-0.5, -1)
+    wanted = (weights @ values).view(1, -1, HEAD_DIM)
+    exact = coded.attend(query)
+    every = coded.attend(query, codes=coded.codes, mode=AttendMode.TAIL, top_k=2200)
+    for output in exact, every:
+        torch.testing.assert_close(output.double(), wanted, rtol=0, atol=2**-7)
+    some = coded.attend(query, codes=coded.codes, mode=AttendMode.TAIL, top_k=8)
+    assert 0 < (some - exact).norm() < exact.norm()
+    counts = coded.codes.counts
+    assert (counts.pages, counts.approximate) == (2200 // 64 * KV_HEADS, 2 * KV_HEADS)
+
+
+def test_what_codes_do_not_have_a_place_for_is_refused(coded):
+    beyond = torch.tensor([40 * 64])
+    with pytest.raises(Error, match="beyond the cache"):
+        coded.codes.write(*coded.rows[:, :1], beyond)
+    with pytest.raises(ValueError, match="a row for each slot"):
+        coded.codes.write(*coded.rows[:, :1], coded.slots)
+    with pytest.raises(Error, match="gain for each channel"):
+        BlockCodes(*coded.memory.unbind(2), torch.zeros(1, HEAD_DIM, dtype=torch.int8))
+    with pytest.raises(Error, match="only rows of bfloat16"):
+        BlockCodes(*coded.memory.float().unbind(2))
+    query = torch.zeros(1, KV_HEADS * GROUP, HEAD_DIM, dtype=torch.bfloat16)
+    with pytest.raises(Error, match="above 0"):
+        coded.attend(query, codes=coded.codes, error=0)

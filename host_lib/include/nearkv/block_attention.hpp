@@ -131,7 +131,7 @@ class NEARKV_API BlockBatch {
   ///
   /// kBadArgument: a shape that does not fit. kUnsupported: a dtype, head or block size that there
   /// is no kernel for. kBadPage: the block table names a block beyond the cache. kOutOfMemory.
-  /// Nothing is written then.
+  /// Nothing is written then, unless memory ran out for attention by codes.
   Status attend(const BlockCache& cache, const BlockAttention& attention,
                 const BlockQueries& queries, const ThreadTeam& team, std::string* reason = nullptr);
 
