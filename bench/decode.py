@@ -5,12 +5,13 @@ NearKV's on the same K and V. Everything else of a step is the same, so the rati
 gains. In further turns nothing attends, which leaves of a step what no kernel can make less.
 OpenVINO GenAI and llama.cpp, which a user might run instead, decode the same prompts in turns with
 them: with weights of four bits where vLLM's have sixteen, and with K and V as each keeps them by
-itself. Each engine sets its threads up itself.
+itself. So do further engines of vLLM in which NearKV reads less than all of K and V, by codes. Each
+engine sets its threads up itself.
 """
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,12 @@ from nearkv.real_models import ModelError, fetch_gguf, fetch_model
 from nearkv.results import Goal, Result
 
 _BLOCK_TOKENS = 32
+_CODED_BLOCK_TOKENS = 128
+_BY_CODES = {
+    "bounded": {"mode": "bounded", "error": 0.05},
+    "tail": {"mode": "tail", "top_k": 64},
+}
+_LEAST_TOKENS = 2048  # Fewer are not read by codes.
 _TURN_STEPS = 4
 # For so long OpenMP's threads may spin after their work, on the next engine's cores.
 _PAUSE_S = 0.25
@@ -43,12 +50,14 @@ class _Batch:
     """Beside the engine's own attention."""
     instead_goal: float | None = None
     """Beside what a user might run instead."""
+    bounded_goal: float | None = None
+    """Of attention that reads a part, beside the engine's own."""
 
 
 _ALL_CORES = [
-    _Batch(1, 7000, 1.35),
-    _Batch(4, 7000, 1.7, 1.5),
-    _Batch(8, 7000, 1.9, 1.5),
+    _Batch(1, 7000, 1.35, bounded_goal=1.6),
+    _Batch(4, 7000, 1.7, 1.5, bounded_goal=2.8),
+    _Batch(8, 7000, 1.9, 1.5, bounded_goal=4),
     _Batch(16, 500, 1),
 ]
 _ONE_THREAD = [_Batch(4, 7000, 2.2)]
@@ -74,6 +83,15 @@ _INSTEAD = [
 ]
 
 
+@dataclass(frozen=True)
+class _Others:
+    """Engines that take turns with one."""
+
+    instead: list[tuple[_Peer, Contender]]
+    by_codes: dict[str, Contender]
+    """By mode."""
+
+
 def run(context: Context) -> Iterator[Result]:
     """Yields decode steps a second by batch and length, each beside the engine's own attention."""
     try:
@@ -94,7 +112,8 @@ def _transformers(context: Context, model: Path, turns: int) -> Iterator[Result]
     with start_worker("transformers", "transformers_decode", here, question) as engine:
         read_gb_per_s = engine.order("read {}")["gb_per_s"]
         for batch in _TINY if context.tiny else _TRANSFORMERS:
-            yield from _measured(context, engine, [], batch, threads, turns, read_gb_per_s)
+            others = _Others([], {})
+            yield from _measured(context, engine, others, batch, threads, turns, read_gb_per_s)
         compared = {"requests": 1, "tokens": 200 if context.tiny else 3000, "steps": 1}
         engine.order(f"fill {json.dumps(compared)}")
         yield Result(
@@ -117,21 +136,26 @@ def _vllm(context: Context, model: Path, turns: int) -> Iterator[Result]:
             "threads": threads,
             "tokens": max(batch.requests * (batch.tokens + 600) for batch in batches),
             "block_tokens": _BLOCK_TOKENS,
+            "attention": {},
         }
         with ExitStack() as engines:
             engine = engines.enter_context(
                 start_worker("vLLM", "vllm_decode", environment, question)
             )
-            instead = []
+            others = _Others([], {})
             if threads == max(teams):
+                for mode, attention in _BY_CODES.items():
+                    asked = question | {"block_tokens": _CODED_BLOCK_TOKENS, "attention": attention}
+                    other = start_worker(f"vLLM, {mode}", "vllm_decode", environment, asked)
+                    others.by_codes[mode] = engines.enter_context(other)
                 for peer, other in _instead(context, threads):
-                    instead.append((peer, engines.enter_context(other)))
+                    others.instead.append((peer, engines.enter_context(other)))
             read_gb_per_s = engine.order("read {}")["gb_per_s"]
             yield Result(
                 name=f"decode/plain_read_threads{threads}", value=read_gb_per_s, unit="GB/s"
             )
             for batch in batches:
-                yield from _measured(context, engine, instead, batch, threads, turns, read_gb_per_s)
+                yield from _measured(context, engine, others, batch, threads, turns, read_gb_per_s)
             if threads == max(teams):
                 yield _answered(context, engine)
 
@@ -156,7 +180,7 @@ def _instead(context: Context, threads: int) -> Iterator[tuple[_Peer, Contender]
 def _measured(
     context: Context,
     engine: Contender,
-    instead: Sequence[tuple[_Peer, Contender]],
+    others: _Others,
     batch: _Batch,
     threads: int,
     turns: int,
@@ -170,14 +194,17 @@ def _measured(
     what = f"{batch.requests} x {batch.tokens} tokens, {threads} threads"
     steps = 3 * turns * _TURN_STEPS
     requests = {"requests": batch.requests, "tokens": batch.tokens, "steps": steps}
-    for each in engine, *(other for _, other in instead):
+    is_long = batch.tokens >= _LEAST_TOKENS
+    by_codes = others.by_codes if is_long else {}
+    for each in engine, *by_codes.values(), *(other for _, other in others.instead):
         context.progress(f"{what}: {each.title} computes the prompts")
         each.order(f"fill {json.dumps(requests)}")
     context.progress(f"{what}: decoding")
     near, own, rest = (Way(engine, attention) for attention in ("near", "own", "none"))
-    ways_instead = {peer: Way(other, "own") for peer, other in instead}
+    ways_instead = {peer: Way(other, "own") for peer, other in others.instead}
+    ways_by_codes = {mode: Way(other, "near") for mode, other in by_codes.items()}
     held = [engine.order("held {}")["kv_bytes"]]
-    ways = [own, near, rest, *ways_instead.values()]
+    ways = [own, near, rest, *ways_by_codes.values(), *ways_instead.values()]
     readings = take_turns(ways, turns, _TURN_STEPS, _PAUSE_S)
     held.append(engine.order("held {}")["kv_bytes"])
     kv_bytes = sum(held) // 2
@@ -203,6 +230,20 @@ def _measured(
         goal=Goal(">=", batch.goal, of="ratio"),
         extra=extra,
     )
+    for mode, way in ways_by_codes.items():
+        goal = batch.bounded_goal if mode == "bounded" else None
+        yield Result.of_samples(
+            f"{name}_{mode}",
+            readings[way].per_second(1),
+            "steps/s",
+            peer=f"{engine.title}'s own attention",
+            beside=readings[own].per_second(1),
+            goal=Goal(">=", goal, of="ratio") if goal else None,
+            extra={
+                "step_ms": readings[way].median * 1e3,
+                "read_share": by_codes[mode].order("used {}")["read_share"],
+            },
+        )
     for peer, way in ways_instead.items():
         goal = batch.instead_goal
         yield Result.of_samples(

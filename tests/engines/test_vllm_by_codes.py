@@ -38,6 +38,25 @@ def answers(attention_engines: AttentionEngines) -> dict[str, dict[str, Any]]:
     return attention_engines.run(asked)
 
 
+@pytest.fixture(scope="module")
+def others(attention_engines: AttentionEngines) -> dict[str, dict[str, Any]]:
+    """What engines answered that are asked less often."""
+    tail = {"mode": "tail", "top_k": 64}
+    mixed = {"model": "mixed", "batches": "prompts"}  # Short, with windows in every other layer.
+    short = {"max_model_len": 2048}
+    in_chunks = short | {"max_num_batched_tokens": 128}
+    # It must come last: after such an engine vLLM starts no other in the process.
+    guessing = {"speculative_config": {"method": "ngram", "num_speculative_tokens": 4}}
+    asked = {
+        "own": by_codes({}),
+        "mixed float32": by_codes({}, dtype="float32", **short) | mixed,
+        "mixed own": by_codes({}, **short) | mixed,
+        "mixed": by_codes(tail, **in_chunks) | mixed,
+        "guessing": by_codes(tail, **guessing),
+    }
+    return attention_engines.run(asked)
+
+
 def used(answer: dict[str, Any]) -> dict[str, int]:
     """What codes were used for."""
     assert "error" not in answer, answer["error"]
@@ -76,3 +95,23 @@ def test_a_part_is_read_and_needles_are_found(answers, mode):
 
 def test_without_codes_nothing_is_kept_of_them(answers):
     assert answers["own"]["codes"] == []
+
+
+@pytest.mark.long
+def test_short_requests_and_windows_are_as_near_to_float32_as_vllms_kernel(others):
+    exact, own, mixed = (others[name] for name in ("mixed float32", "mixed own", "mixed"))
+    assert "error" not in mixed, mixed["error"]
+    away = {"own": difference(own, exact), "mixed": difference(mixed, exact)}
+    print(away)
+    assert away["mixed"] < 1.3 * away["own"]
+    assert mixed["in_place_queries"] > 0
+    assert all(counts["pages"] == 0 for counts in mixed["codes"])
+
+
+@pytest.mark.long
+def test_tokens_that_are_guessed_ahead_find_needles_too(others):
+    guessing = others["guessing"]
+    counts = used(guessing)
+    print(counts, guessing["in_place_queries"])
+    assert counts["approximate"] > 100
+    assert needles(guessing) == needles(others["own"])

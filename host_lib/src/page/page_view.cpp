@@ -125,15 +125,16 @@ Status PageView::open(const Window& window, const nkv_page_entry& entry, HeaderD
   }
   if (header_.codec != NKV_CODEC_NONE) return Status::kColdPage;
   const nkv_page_shape shape = shape_of(header_);
-  nkv_lay_out_page(&shape, &layout_);
   lent_rows_ = window.lent_rows();
-  if (lent_rows_ != nullptr) {
-    const nkv_page_layout whole = layout_;
+  if (lent_rows_ == nullptr) {
+    nkv_lay_out_page(&shape, &layout_);
+  } else {
     layout_ = lay_out_without_rows(shape);
     // What reading them counts.
-    for (const nkv_page_array rows : {NKV_PAGE_ARRAY_K_ROWS, NKV_PAGE_ARRAY_V_ROWS}) {
-      layout_.bytes[rows] = whole.bytes[rows];
-    }
+    layout_.bytes[NKV_PAGE_ARRAY_K_ROWS] =
+        NKV_PAGE_TOKENS * nkv_row_bytes(shape.k_form, shape.dtype, shape.head_dim);
+    layout_.bytes[NKV_PAGE_ARRAY_V_ROWS] =
+        NKV_PAGE_TOKENS * nkv_row_bytes(shape.v_form, shape.dtype, shape.value_dim);
   }
   const std::span<std::byte> page = window.at(address, layout_.total_bytes);
   if (page.empty()) return Status::kAddressFault;
