@@ -4,7 +4,12 @@ from typing import Any
 
 import pytest
 
-from tests.engines.vllm_attention import LONG_TOKENS, AttentionEngines, difference
+from tests.engines.vllm_attention import (
+    LONG_TOKENS,
+    AttentionEngines,
+    difference,
+    shown_configurations,
+)
 
 # The first makes vLLM's environment.
 pytestmark = pytest.mark.timeout(1200)
@@ -22,17 +27,23 @@ def by_codes(mode: dict[str, Any], **options: Any) -> dict[str, Any]:
     return {"model": "shipped", "batches": "long", "tokens": NEW_TOKENS, "options": options}
 
 
+def shown() -> dict[str, Any]:
+    """The README's settings of attention."""
+    configs = [each.get("nearkv_attention", {}) for each in shown_configurations()]
+    [mode] = [each for each in configs if "mode" in each and "uri" not in each]
+    return mode
+
+
 @pytest.fixture(scope="module")
 def answers(attention_engines: AttentionEngines) -> dict[str, dict[str, Any]]:
     """What engines answered, the first ones with vLLM's kernels."""
     tail = {"mode": "tail", "top_k": 64}
-    bounded = {"mode": "bounded", "error": 0.05}
     asked = {
         "float32": by_codes({}, dtype="float32"),
         "own": by_codes({}),
         "tail of all": by_codes({"mode": "tail", "top_k": 2 * LONG_TOKENS}),
         "tail": by_codes(tail),
-        "bounded": by_codes(bounded),
+        "bounded": by_codes(shown()),
         "tail in few blocks": by_codes(tail, **ONE_AT_A_TIME),
     }
     return attention_engines.run(asked)
@@ -103,7 +114,7 @@ def test_short_requests_and_windows_are_as_near_to_float32_as_vllms_kernel(other
     assert "error" not in mixed, mixed["error"]
     away = {"own": difference(own, exact), "mixed": difference(mixed, exact)}
     print(away)
-    assert away["mixed"] < 1.3 * away["own"]
+    assert away["mixed"] < 1.5 * away["own"]
     assert mixed["in_place_queries"] > 0
     assert all(counts["pages"] == 0 for counts in mixed["codes"])
 

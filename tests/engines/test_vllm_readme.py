@@ -101,7 +101,10 @@ def test_a_later_server_finds_what_an_earlier_one_stored(serve, plain, tmp_path,
             assert tokens_from(port, "external_kv_transfer") == found
 
 
-@pytest.mark.parametrize("about", ['"nearkv_attention": {}', "window_tokens", "nearkv_scheduler"])
+SETTINGS = ['"nearkv_attention": {}', '"error": ', "window_tokens", "nearkv_scheduler"]
+
+
+@pytest.mark.parametrize("about", SETTINGS)
 def test_a_server_answers_as_without(serve, plain, tmp_path, about):
     with serve(in_folder(shown(about), tmp_path)[3:], tmp_path) as port:
         answer = complete(port, "served", PROMPT, 16)

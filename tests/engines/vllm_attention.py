@@ -29,7 +29,8 @@ def shown_configurations() -> list[dict[str, Any]]:
 
 def shown() -> dict[str, Any]:
     """That of a pool, with a smaller one, for a model in float32."""
-    [config] = [each for each in shown_configurations() if each.get("nearkv_attention")]
+    configs = shown_configurations()
+    [config] = [each for each in configs if "uri" in each.get("nearkv_attention", {})]
     config["nearkv_attention"] |= {
         "uri": "cpu:?memory=64MiB",
         "window_tokens": WINDOW_TOKENS,
