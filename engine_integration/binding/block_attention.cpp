@@ -111,6 +111,10 @@ class PythonCodes {
     check(status, "a slot lies beyond the cache");
   }
 
+  void set_gains(const Gains& gains) {
+    check(codes_->set_gains({gains.data(), gains.size()}), "there must be a gain for each channel");
+  }
+
   [[nodiscard]] const PythonCache& cache() const { return cache_; }
   [[nodiscard]] BlockCodes* codes() const { return codes_.get(); }
 
@@ -213,6 +217,8 @@ void bind_block_attention(nb::module_& module) {
       .def("write", &PythonCodes::write, "keys"_a, "values"_a, "slots"_a,
            "Writes rows [tokens, kv_heads, head_dim] to slots, int64: block * block_tokens +\n"
            "place, negative ones nowhere. What codes said of these slots is forgotten.")
+      .def("set_gains", &PythonCodes::set_gains, "gains"_a,
+           "Gains of all codes from now on; those that there are are made anew.")
       .def_prop_ro(
           "counts", [](const PythonCodes& codes) { return codes.codes()->counts(); },
           "What attend() has done by them.");

@@ -87,7 +87,7 @@ def test_all_tokens_read_by_codes_are_as_near_to_float32_as_vllms_kernel(answers
     print(away, counts)
     assert needles(tail) == needles(own) == needles(exact)
     assert away["tail of all"] < 1.3 * away["own"]
-    assert counts["approximate"] > 100 * counts["exact"]
+    assert counts["approximate"] > 50 * counts["exact"]  # Of which scores were too large.
 
 
 @pytest.mark.parametrize("mode", ["tail", "bounded", "tail in few blocks"])
@@ -98,7 +98,7 @@ def test_a_part_is_read_and_needles_are_found(answers, mode):
     layers, kv_heads = 3, 2
     decoded = sum(len(tokens) - 1 for tokens in own["tokens"])
     assert counts["approximate"] + counts["exact"] >= decoded * layers * kv_heads
-    assert counts["approximate"] > 100 * counts["exact"]
+    assert counts["approximate"] > 50 * counts["exact"]  # Of which scores were too large.
     assert counts["read_bytes"] < counts["cached_bytes"] / 4
     assert answer["in_place_queries"] >= decoded
     assert needles(answer) == needles(own)

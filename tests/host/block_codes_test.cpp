@@ -335,6 +335,14 @@ TEST(BlockCodesTest, WrittenBlocksLoseTheirCodes) {
   check(coded.tail());
   EXPECT_EQ(coded.codes->counts().pages - pages,
             (kLong / NKV_PAGE_TOKENS - first / NKV_PAGE_TOKENS) * 2);
+  const std::vector<std::int8_t> gains = some_gains(coded.engine.shape());
+  ASSERT_EQ(coded.codes->set_gains(gains), Status::kOk);
+  EXPECT_EQ(coded.codes->set_gains(std::span(gains).first(64)), Status::kBadArgument);
+  EngineStep gained(coded.engine, {{request, 1}}, &random);
+  ASSERT_EQ(gained.begin(&batch), Status::kOk);
+  ASSERT_EQ(gained.attend(&batch, coded.tail(), four_threads()), Status::kOk);
+  expect_as_pages(coded, gained, request, 0, 1, coded.tail(), gains);
+  ASSERT_EQ(coded.codes->set_gains(std::vector<std::int8_t>(gains.size())), Status::kOk);
   // Another request takes the blocks, in another order.
   coded.engine.end(request);
   request = coded.admit(kLong + 77);

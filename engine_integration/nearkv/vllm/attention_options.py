@@ -31,8 +31,8 @@ class AttentionOptions:
     top_k: int = 64
     error: float = 0.05
     gains: str = ""
-    """A file of nearkv.gains for the codes, with {rank} as in uri; empty: a pool's are learned from
-    the first prompts, and codes in vLLM's own blocks have none."""
+    """A file of nearkv.gains for the codes, with {rank} as in uri; empty: they are learned from the
+    first prompts."""
     rounded: str = ""
     """For a model in float32: bfloat16 or float16, to which K and V are rounded as they are cached,
     here and in the pool. Other models' are kept as they are."""

@@ -54,6 +54,10 @@ class NEARKV_API BlockCodes {
   /// called for every write before the next attend().
   void forget(std::span<const std::int64_t> slots);
 
+  /// Gains of all codes from now on; those that there are hold no more. kBadArgument: of another
+  /// shape than create() takes.
+  Status set_gains(std::span<const std::int8_t> gains);
+
   [[nodiscard]] Counts counts() const;
 
   /// Of the library itself.

@@ -54,6 +54,10 @@ Status BlockCodes::create(const BlockCache& cache, std::span<const std::int8_t> 
 
 void BlockCodes::forget(std::span<const std::int64_t> slots) { pages_->forget(slots); }
 
+Status BlockCodes::set_gains(std::span<const std::int8_t> gains) {
+  return pages_->set_gains(gains) ? Status::kOk : Status::kBadArgument;
+}
+
 BlockCodes::Counts BlockCodes::counts() const { return pages_->counts; }
 
 Status store_rows(const BlockCache& cache, std::byte* keys, std::byte* values, const NewRows& rows,

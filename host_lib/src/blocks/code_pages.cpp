@@ -74,6 +74,13 @@ void CodePages::forget(std::span<const std::int64_t> slots) {
   }
 }
 
+bool CodePages::set_gains(std::span<const std::int8_t> gains) {
+  if (gains.size() != gains_.size()) return false;
+  std::ranges::copy(gains, gains_.begin());
+  std::ranges::fill(known_, std::uint8_t{0});
+  return true;
+}
+
 void CodePages::bring_up_to_date(const std::int32_t* table, std::size_t first, std::size_t end,
                                  std::vector<UncodedTokens>* uncoded) {
   for (std::size_t page = first / kTokens; page * kTokens < end; ++page) {

@@ -36,6 +36,9 @@ class CodePages {
 
   void forget(std::span<const std::int64_t> slots);
 
+  /// False, and nothing is done, for gains of another shape.
+  bool set_gains(std::span<const std::int8_t> gains);
+
   /// Of one sequence, whose blocks are `table`: lists its tokens from `first` up to `end` that fill
   /// pages without codes, which count as encoded from now on, and describes the newest ones.
   void bring_up_to_date(const std::int32_t* table, std::size_t first, std::size_t end,
