@@ -20,22 +20,25 @@ constexpr std::size_t kTokens = NKV_PAGE_TOKENS;
 static_assert(kScoreStride == kTokens);
 
 /// Asks for one tile's share of a tensor of the next page, so that it arrives while this one is
-/// computed on; for what is looked at before the rows, with the first tile.
+/// computed on; for what is looked at before the rows, with the first tile. `rows` are the next
+/// page's.
 HWY_INLINE void fetch_ahead(const std::byte* next, const PageView& page, nkv_page_array exponents,
-                            nkv_page_array rows, std::size_t tile) {
+                            const RowSource& rows, std::size_t tile) {
   if (next == nullptr) return;
   if (tile == 0) fetch_head(page, next, {exponents});
-  const std::span<const std::byte> array = page.bytes(rows);
-  const std::size_t share = array.size() / (kTokens / kTileTokens);
-  fetch_alike(page, next, array.subspan(tile * share, share));
+  const std::uint8_t* const begin = rows.row(tile * kTileTokens);
+  for (std::size_t offset = 0; offset < kTileTokens * rows.row_bytes; offset += NKV_BURST_BYTES) {
+    __builtin_prefetch(begin + offset, 0, 2);
+  }
 }
 
 void score_page_target(const DenseQuery& query, const PageView& page, const std::byte* next,
                        DenseScratch* scratch) {
   float* const tile = scratch->tile.get();
   const RowSource keys = page.keys();
+  const RowSource after = next != nullptr ? page.keys_at(next) : RowSource{};
   for (std::size_t t = 0; t < kTokens; t += kTileTokens) {
-    fetch_ahead(next, page, NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS, t / kTileTokens);
+    fetch_ahead(next, page, NKV_PAGE_ARRAY_K_EXPONENTS, after, t / kTileTokens);
     decode_rows(keys, t, kTileTokens, tile);
     score_tile(Stream<float>{tile}, query.values.get(), query.rows, query.dim,
                scratch->scores.get() + t);
@@ -65,8 +68,9 @@ void attend_page_target(const DenseQuery& query, const PageView& page, std::uint
               {&state->maximum[row], &state->sum[row], state->values(row).data(), state->dim});
   }
   const RowSource values = page.values();
+  const RowSource after = next != nullptr ? page.values_at(next) : RowSource{};
   for (std::size_t t = 0; t < kTokens; t += kTileTokens) {
-    fetch_ahead(next, page, NKV_PAGE_ARRAY_V_EXPONENTS, NKV_PAGE_ARRAY_V_ROWS, t / kTileTokens);
+    fetch_ahead(next, page, NKV_PAGE_ARRAY_V_EXPONENTS, after, t / kTileTokens);
     decode_rows(values, t, kTileTokens, tile);
     accumulate(Stream<float>{tile}, values.dim, values.dim, kTileTokens, {scores + t, kTokens},
                query.rows, state->accumulator.data(), state->dim);
