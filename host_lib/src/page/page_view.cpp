@@ -1,5 +1,6 @@
 #include "page/page_view.hpp"
 
+#include <bit>
 #include <cstddef>
 #include <cstring>
 
@@ -124,23 +125,32 @@ Status PageView::open(const Window& window, const nkv_page_entry& entry, HeaderD
     return Status::kBadPage;
   }
   if (header_.codec != NKV_CODEC_NONE) return Status::kColdPage;
+  // Most pages of a list are laid out like the one before.
   const nkv_page_shape shape = shape_of(header_);
-  lent_rows_ = window.lent_rows();
-  if (lent_rows_ == nullptr) {
-    nkv_lay_out_page(&shape, &layout_);
-  } else {
-    layout_ = lay_out_without_rows(shape);
-    // What reading them counts.
-    layout_.bytes[NKV_PAGE_ARRAY_K_ROWS] =
-        NKV_PAGE_TOKENS * nkv_row_bytes(shape.k_form, shape.dtype, shape.head_dim);
-    layout_.bytes[NKV_PAGE_ARRAY_V_ROWS] =
-        NKV_PAGE_TOKENS * nkv_row_bytes(shape.v_form, shape.dtype, shape.value_dim);
+  const auto bytes = std::bit_cast<std::uint64_t>(shape);
+  if (bytes != shape_ || window.lent_rows() != lent_rows_) {
+    shape_ = bytes;
+    lent_rows_ = window.lent_rows();
+    lay_out(shape);
   }
   const std::span<std::byte> page = window.at(address, layout_.total_bytes);
   if (page.empty()) return Status::kAddressFault;
   page_ = page.data();
   checks_ = window.checks();
   return Status::kOk;
+}
+
+void PageView::lay_out(const nkv_page_shape& shape) {
+  if (lent_rows_ == nullptr) {
+    nkv_lay_out_page(&shape, &layout_);
+    return;
+  }
+  layout_ = lay_out_without_rows(shape);
+  // What reading them counts.
+  layout_.bytes[NKV_PAGE_ARRAY_K_ROWS] =
+      NKV_PAGE_TOKENS * nkv_row_bytes(shape.k_form, shape.dtype, shape.head_dim);
+  layout_.bytes[NKV_PAGE_ARRAY_V_ROWS] =
+      NKV_PAGE_TOKENS * nkv_row_bytes(shape.v_form, shape.dtype, shape.value_dim);
 }
 
 Status PageView::verify(std::span<const nkv_page_array> arrays) const {

@@ -62,11 +62,14 @@ class PageView {
   [[nodiscard]] RowSource values_at(const std::byte* page) const;
 
  private:
+  void lay_out(const nkv_page_shape& shape);
+
   const std::byte* page_ = nullptr;
   PageChecks* checks_ = nullptr;
   const LentRows* lent_rows_ = nullptr;
   nkv_page_header header_{};
   nkv_page_layout layout_{};
+  std::uint64_t shape_ = 0;  // Whose layout that is, as bytes of a nkv_page_shape.
 };
 
 /// Where an entry's page starts in the window.
