@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <utility>
 
 #include "codes/code_form.hpp"
 #include "codes/code_kernels.hpp"
@@ -35,15 +36,6 @@ void transform(std::span<std::int64_t> row, unsigned set) {
       row[c] = rounded_shift(row[c] * block.scale, 15);
     }
     at += block.size;
-  }
-}
-
-/// What four weights add to a sum, by their bits.
-void tabulate(const std::int32_t* weights, std::int16_t* table) {
-  table[0] = static_cast<std::int16_t>(-(weights[0] + weights[1] + weights[2] + weights[3]));
-  for (std::size_t bits = 1; bits < 16; ++bits) {
-    const auto lowest = static_cast<std::size_t>(std::countr_zero(bits));
-    table[bits] = static_cast<std::int16_t>(table[bits & (bits - 1)] + 2 * weights[lowest]);
   }
 }
 
@@ -82,7 +74,8 @@ void CodeQuery::prepare_rows(const Query& query, std::span<const std::int8_t> ga
   padded_ = padded_channels(dim_);
   rows_.assign(query.rows(), {});
   values_.resize(query.rows() * dim_);
-  halves_.assign(2 * query.rows() * padded_, 0);
+  halves_.reserve(2 * query.rows() * padded_);
+  std::fill_n(halves_.data(), 2 * query.rows() * padded_, std::int16_t{0});
   for (std::size_t row = 0; row < rows_.size(); ++row) prepare_row(query, row, gains);
   for (std::atomic<bool>& is_made : are_made_) is_made.store(false, std::memory_order_relaxed);
 }
@@ -147,51 +140,54 @@ const CodeQuery::SetRows& CodeQuery::under(unsigned set) const {
 
 void CodeQuery::prepare_set(unsigned set) const {
   SetRows& made = sets_[set];
-  const std::size_t row_entries = dim_ / 4 * 16;
+  const std::size_t row_entries = plane_tables(dim_) * kTableEntries;
   made.power.assign(rows(), 0);
+  made.first_multiplier.assign(rows(), 0);
   made.length.assign(rows(), 0);
   made.total.assign(rows(), 0);
   made.weights.assign(rows() * padded_, 0);
-  if (made.table_capacity < rows() * row_entries) {
-    made.table_capacity = rows() * row_entries;
-    made.tables = hwy::AllocateAligned<std::int16_t>(made.table_capacity);
-  }
+  made.tables.reserve(rows() * row_entries);
   std::array<std::int64_t, NKV_MAX_HEAD_DIM> exact;
-  std::array<std::int32_t, NKV_MAX_HEAD_DIM> weights;
-  const bool is_one_block = is_one_short_block(dim_);
+  std::array<std::int32_t, NKV_MAX_HEAD_DIM> short_exact;
   const auto minus = minus_signs(set);
   for (std::size_t row = 0; row < rows(); ++row) {
     const std::int32_t* const values = values_.data() + row * dim_;
-    if (is_one_block) {
-      for (std::size_t c = 0; c < dim_; ++c) weights[c] = (values[c] ^ minus[c]) - minus[c];
-      page_kernels().hadamard(weights.data(), dim_);
-      std::copy_n(weights.data(), dim_, exact.data());
+    if (is_one_short_block(dim_)) {
+      for (std::size_t c = 0; c < dim_; ++c) short_exact[c] = (values[c] ^ minus[c]) - minus[c];
+      page_kernels().hadamard(short_exact.data(), dim_);
+      take_weights(std::span(std::as_const(short_exact)).first(dim_), row, &made);
     } else {
       std::copy_n(values, dim_, exact.data());
       transform(std::span(exact).first(dim_), set);
+      take_weights(std::span(std::as_const(exact)).first(dim_), row, &made);
     }
-    std::int64_t length = 0;
-    for (std::size_t c = 0; c < dim_; ++c) length += std::abs(exact[c]);
-    const int power = std::max(0, bits_of(length) - kWeightBits);
-    made.power[row] = power;
-    for (std::size_t c = 0; c < dim_; ++c) {
-      weights[c] = static_cast<std::int32_t>(rounded_shift(exact[c], power));
-      made.length[row] += std::abs(weights[c]);
-      made.total[row] += weights[c];
-      made.weights[row * padded_ + c] = static_cast<std::int16_t>(weights[c]);
-    }
-    std::int16_t* const tables = made.tables.get() + row * row_entries;
-    for (std::size_t c = 0; c < dim_; c += 4) tabulate(weights.data() + c, tables + 4 * c);
+    page_kernels().tabulate(made.weights.data() + row * padded_, dim_,
+                            made.tables.data() + row * row_entries);
   }
 }
 
-const std::int16_t* CodeQuery::multipliers(std::size_t row, const SetRows& set, int top,
-                                           int planes) const {
-  const int octave = rows_[row].power + set.power[row] + NKV_KEY_CODE_PLANES - planes;
-  // Beyond these they are all loud, or all zero.
-  const int bounded = std::clamp(octave, -4096, 4096);
-  const int first = top - kTopFactor * kKeyCodes.factor_step + 16 * bounded;
-  return multipliers_[static_cast<std::size_t>(planes - 1)]->run(first);
+/// Takes a row's T(q^) for its weights.
+template <typename T>
+void CodeQuery::take_weights(std::span<const T> exact, std::size_t row, SetRows* made) const {
+  std::int64_t sum = 0;
+  for (const T number : exact) sum += std::abs(std::int64_t{number});
+  const int power = std::max(0, bits_of(sum) - kWeightBits);
+  std::int16_t* const weights = made->weights.data() + row * padded_;
+  std::int32_t length = 0;
+  std::int32_t total = 0;
+  for (std::size_t c = 0; c < exact.size(); ++c) {
+    const auto weight =
+        static_cast<std::int32_t>(power == 0 ? exact[c] : ((exact[c] >> (power - 1)) + 1) >> 1);
+    length += std::abs(weight);
+    total += weight;
+    weights[c] = static_cast<std::int16_t>(weight);
+  }
+  made->power[row] = power;
+  made->length[row] = length;
+  made->total[row] = total;
+  // Beyond these octaves they are all loud, or all zero.
+  const int octave = std::clamp(rows_[row].power + power + NKV_KEY_CODE_PLANES - 1, -4096, 4096);
+  made->first_multiplier[row] = 16 * octave - kTopFactor * kKeyCodes.factor_step;
 }
 
 std::int32_t CodeQuery::exact_multiplier(std::size_t row, const SetRows& set, int sixteenths,

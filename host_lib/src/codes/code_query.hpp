@@ -1,9 +1,8 @@
-// A query before codes (section 12 of ARITHMETIC.md): its rows by sign set, as tables of what four
+// A query before codes (section 12 of ARITHMETIC.md): its rows by sign set, as tables of what
 // channels add to a sum over a plane.
 #pragma once
 
-#include <hwy/aligned_allocator.h>
-
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "attend/query.hpp"
+#include "codes/aligned_numbers.hpp"
 #include "codes/exact_logit.hpp"
 #include "codes/variance_tables.hpp"
 #include "nkv_abi.h"
@@ -21,7 +21,8 @@
 namespace nearkv {
 
 /// By what a variance is less after b planes than after one; after none, for rows without a factor.
-inline constexpr std::array<int, NKV_KEY_CODE_PLANES + 1> kKeyVariances = {13, 0, -33, -61, -84};
+inline constexpr std::array<int, NKV_KEY_CODE_PLANES + 1> kKeyVariances = {kPlainVariance, 0, -33,
+                                                                           -61, -84};
 
 inline constexpr int kCodeLogitBits = 7;                  ///< Fraction bits of logits from codes,
 inline constexpr int kExactToCode = 16 - kCodeLogitBits;  ///< and by how many they are fewer.
@@ -47,10 +48,10 @@ class CodeQuery {
 
   /// All rows under a sign set.
   struct SetRows {
-    /// [rows][dim / 4][16]: what four channels add, by their bits.
-    hwy::AlignedFreeUniquePtr<std::int16_t[]> tables;
-    std::size_t table_capacity = 0;
+    /// [rows]: those of sums over a plane (PageKernels::plane_sums).
+    AlignedNumbers<std::int16_t> tables;
     std::vector<int> power;             ///< a
+    std::vector<int> first_multiplier;  ///< Of plane 0 and factor 0, were its page's top 0.
     std::vector<std::int32_t> length;   ///< Sum of |w|,
     std::vector<std::int32_t> total;    ///< and of w.
     std::vector<std::int16_t> weights;  ///< w, [rows][padded()], zero behind dim().
@@ -68,14 +69,20 @@ class CodeQuery {
 
   /// The logit of a mean (12.2) whose sum of products is `sum`; +-kLoudMean is loud.
   [[nodiscard]] std::int64_t mean_logit(std::size_t row, std::int64_t sum, int mean_power) const {
-    return scale_saturating(Int128{sum >> 1} * factor_,
-                            rows_[row].power + mean_power + kCodeLogitBits + 1, kLoudMean);
+    // |q^| < 2^23, so that the product fits.
+    const std::int64_t product = (sum >> 1) * factor_;
+    const int power = rows_[row].power + mean_power + kCodeLogitBits + 1;
+    if (power > 0) return scale_saturating(product, power, kLoudMean);
+    return std::clamp(product >> std::min(-power, 63), -kLoudMean, kLoudMean);
   }
 
   /// m of factors 0 to 15 (12.3) after `planes` planes of a page with that top, at most 2^15 - 1;
   /// of factor 0, what it would be if it were one like the others.
   [[nodiscard]] const std::int16_t* multipliers(std::size_t row, const SetRows& set, int top,
-                                                int planes) const;
+                                                int planes) const {
+    return multipliers_[static_cast<std::size_t>(planes - 1)]->run(top + set.first_multiplier[row] -
+                                                                   16 * (planes - 1));
+  }
 
   /// m of a factor of so many sixteenths, at most kLoudMultiplier.
   [[nodiscard]] std::int32_t exact_multiplier(std::size_t row, const SetRows& set, int sixteenths,
@@ -94,6 +101,8 @@ class CodeQuery {
   void tabulate_multipliers();
   void prepare_row(const Query& query, std::size_t row, std::span<const std::int8_t> gains);
   void prepare_set(unsigned set) const;
+  template <typename T>
+  void take_weights(std::span<const T> exact, std::size_t row, SetRows* made) const;
 
   /// m by sixteenths of octaves of factor, scale and set together.
   using MultiplierTable = StridedTable<std::int16_t, 2, -48 * 16, -20 * 16>;
@@ -105,7 +114,7 @@ class CodeQuery {
   bool negative_ = false;
   std::vector<Row> rows_;
   std::vector<std::int32_t> values_;  // q^, [rows][dim]
-  std::vector<std::int16_t> halves_;
+  AlignedNumbers<std::int16_t> halves_;
   std::vector<std::unique_ptr<MultiplierTable>> multipliers_;  // By planes - 1.
   std::int32_t tabulated_factor_ = 0;
 

@@ -2,8 +2,6 @@
 // of each page (sections 12 and 13 of ARITHMETIC.md).
 #pragma once
 
-#include <hwy/aligned_allocator.h>
-
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -11,28 +9,12 @@
 #include <span>
 #include <vector>
 
+#include "codes/aligned_numbers.hpp"
 #include "codes/code_query.hpp"
 #include "codes/coded_page.hpp"
 #include "nkv_abi.h"
 
 namespace nearkv {
-
-/// Numbers that are aligned for vectors, kept between commands.
-template <typename T>
-class AlignedNumbers {
- public:
-  /// Makes room for `count`; what was there is lost.
-  void reserve(std::size_t count) {
-    if (count <= capacity_) return;
-    numbers_ = hwy::AllocateAligned<T>(count);
-    capacity_ = count;
-  }
-  [[nodiscard]] T* data() const { return numbers_.get(); }
-
- private:
-  hwy::AlignedFreeUniquePtr<T[]> numbers_;
-  std::size_t capacity_ = 0;
-};
 
 /// Calls use(token) for the tokens of a mask, ascending.
 template <typename Use>

@@ -22,6 +22,19 @@ std::int64_t rest_octave(const RowPage& page) {
   return std::int64_t{page.octave} + page.top + static_cast<int>(std::bit_width(page.rest)) - 16;
 }
 
+/// Weight of what does not stand alone of a page; none is of mantissa 0.
+LogitWeight rest_weight(const RowPage& page, std::int64_t reference) {
+  if (page.rest == 0) return {0, 0};
+  const auto bits = static_cast<int>(std::bit_width(page.rest));
+  const std::uint32_t mantissa =
+      bits > kMeanBits ? page.rest >> (bits - kMeanBits) : page.rest << (kMeanBits - bits);
+  const LogitWeight weight{static_cast<std::int32_t>(mantissa), reference - rest_octave(page)};
+  return weight.is_zero() ? LogitWeight{0, 0} : weight;
+}
+
+/// Whether a mean, moved by so many octaves, is a value that nothing is cut off from.
+bool is_mean_short(int power) { return power >= 0 && power <= 16; }
+
 /// F of a factor after so many planes.
 std::uint16_t residual_factor(unsigned factor, int planes) {
   if (factor == 0) return 0;
@@ -79,26 +92,37 @@ void PageSummer::begin(const CodeState* state, const PageList* list, std::size_t
   coded_.reserve(state->rows() * padded_);
   wide_.reserve(dim_);
   shares_.reserve(state->rows() * NKV_PAGE_TOKENS);
+  for (Means* const means : {&whole_, &cut_off_}) {
+    means->weights.resize(kPagesOfMeans * state->rows());
+    means->shifts.resize(kPagesOfMeans * state->rows());
+    means->pages = 0;
+  }
   factors_.reserve(NKV_PAGE_TOKENS);
   value_factors_.reserve(NKV_PAGE_TOKENS);
 }
 
-std::int64_t PageSummer::largest(std::size_t page, std::size_t row) const {
-  std::int64_t largest = CodeSums::kNoReference;
-  if (state_->pages()[page].visible == 0) return largest;
-  const RowPage& scored = state_->row_page(page, row);
-  if (scored.rest != 0) largest = rest_octave(scored);
+void PageSummer::raise(std::size_t page, std::vector<std::int64_t>* references) const {
+  if (state_->pages()[page].visible == 0) return;
+  const RowPage* const scored = &state_->row_page(page, 0);
+  const std::size_t rows = references->size();
+  std::int64_t* const largest = references->data();
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (scored[row].rest != 0) largest[row] = std::max(largest[row], rest_octave(scored[row]));
+  }
   const PageReads& reads = state_->reads()[page];
-  if (reads.alone() == 0) return largest;
+  if (reads.alone() == 0) return;
   state_->for_each_exact(page, [&](std::uint32_t, std::span<const std::int64_t> logits) {
-    largest = std::max(largest, logits[row] >> 16);
+    for (std::size_t row = 0; row < rows; ++row) {
+      largest[row] = std::max(largest[row], logits[row] >> 16);
+    }
   });
-  const std::int16_t* const drawn = state_->drawn(page, row);
   for_each_bit(reads.value_rows & ~reads.key_rows, [&](std::size_t token) {
-    largest = std::max<std::int64_t>(
-        largest, std::int64_t{scored.octave} + (drawn[token] >> kCodeLogitBits));
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::int16_t drawn = state_->drawn(page, row)[token];
+      largest[row] = std::max<std::int64_t>(
+          largest[row], std::int64_t{scored[row].octave} + (drawn >> kCodeLogitBits));
+    }
   });
-  return largest;
 }
 
 void PageSummer::add_weighted(const LogitWeight& weight, const std::int32_t* value, std::size_t row,
@@ -106,36 +130,74 @@ void PageSummer::add_weighted(const LogitWeight& weight, const std::int32_t* val
   if (weight.is_zero()) return;
   const auto shift = static_cast<int>(weight.shift);
   sums->z[row] += (std::int64_t{weight.mantissa} << 24) >> shift;
-  std::int64_t* const acc = sums->values(row).data();
-  if (value != nullptr) {
-    kernels_->add_value(value, dim_, weight.mantissa, shift, acc);
-  } else if (is_mean_short_) {
-    kernels_->add_mean(means_, dim_, mean_power_, weight.mantissa, shift, acc);
-  } else {
-    kernels_->add_value(mean_.data(), dim_, weight.mantissa, shift, acc);
-  }
+  kernels_->add_value(value, dim_, weight.mantissa, shift, sums->values(row).data());
 }
 
-void PageSummer::add_rest(std::size_t page, std::size_t row, CodeSums* sums) {
-  const RowPage& scored = state_->row_page(page, row);
-  if (scored.rest == 0) return;
-  const auto bits = static_cast<int>(std::bit_width(scored.rest));
-  const std::uint32_t mantissa =
-      bits > kMeanBits ? scored.rest >> (bits - kMeanBits) : scored.rest << (kMeanBits - bits);
-  add_weighted({static_cast<std::int32_t>(mantissa), sums->reference[row] - rest_octave(scored)},
-               nullptr, row, sums);
+/// Adds what does not stand alone of a page whose mean is to be moved by so many octaves.
+void PageSummer::add_rests(std::size_t page, int power, CodeSums* sums) {
+  const std::size_t rows = sums->rows();
+  const RowPage* const scored = &state_->row_page(page, 0);
+  std::int32_t* const weights = whole_.weights.data() + whole_.pages * rows;
+  std::int32_t* const shifts = whole_.shifts.data() + whole_.pages * rows;
+  std::int32_t last = 0;
+  for (std::size_t row = 0; row < rows; ++row) {
+    const LogitWeight weight = rest_weight(scored[row], sums->reference[row]);
+    const auto shift = static_cast<std::int32_t>(weight.shift);
+    weights[row] = weight.mantissa;
+    shifts[row] = shift - power;
+    last = std::max(last, shift);
+    sums->z[row] += (std::int64_t{weight.mantissa} << 24) >> shift;
+  }
+  if (!is_mean_short(power)) {
+    for (std::size_t row = 0; row < rows; ++row) {
+      kernels_->add_value(mean_.data(), dim_, weights[row], shifts[row] + power,
+                          sums->values(row).data());
+    }
+    return;
+  }
+  Means* means = &whole_;
+  if (last > power) {
+    means = &cut_off_;
+    std::copy_n(weights, rows, means->weights.data() + means->pages * rows);
+    std::copy_n(shifts, rows, means->shifts.data() + means->pages * rows);
+  }
+  means->means[means->pages++] = state_->pages()[page].values.mean;
+  if (means->pages == kPagesOfMeans) add_means(means, sums);
+}
+
+void PageSummer::add_means(Means* means, CodeSums* sums) const {
+  if (means->pages == 0) return;
+  kernels_->add_means({.means = means->means.data(),
+                       .weights = means->weights.data(),
+                       .shifts = means->shifts.data(),
+                       .pages = means->pages,
+                       .rows = sums->rows(),
+                       .dim = dim_},
+                      sums->acc.data());
+  means->pages = 0;
+}
+
+void PageSummer::finish(CodeSums* sums) {
+  add_means(&whole_, sums);
+  add_means(&cut_off_, sums);
+}
+
+/// By how many octaves a mean of a page is to be moved to the list's.
+int PageSummer::mean_power(const CodedTensor& values) const {
+  return values.mean_power - value_exponent_ + 150;
 }
 
 /// Takes a page's mean for the value of what follows.
 void PageSummer::take_mean(const CodedTensor& values) {
-  means_ = values.mean;
-  mean_power_ = values.mean_power - value_exponent_ + 150;
-  is_mean_short_ = mean_power_ >= 0 && mean_power_ <= 16;
-  if (is_mean_short_) return;
+  const int power = mean_power(values);
   for (std::size_t c = 0; c < dim_; ++c) {
-    const std::int64_t magnitude =
-        scale_saturating(Int128{std::abs(means_[c])}, mean_power_, kMostValue);
-    mean_.data()[c] = static_cast<std::int32_t>(means_[c] < 0 ? -magnitude : magnitude);
+    const int mean = values.mean[c];
+    if (is_mean_short(power)) {
+      mean_.data()[c] = mean * (1 << power);
+      continue;
+    }
+    const std::int64_t magnitude = scale_saturating(Int128{std::abs(mean)}, power, kMostValue);
+    mean_.data()[c] = static_cast<std::int32_t>(mean < 0 ? -magnitude : magnitude);
   }
 }
 
@@ -143,8 +205,8 @@ void PageSummer::add_alone(std::size_t page, const RowSource& rows, CodeSums* su
   const PageReads& reads = state_->reads()[page];
   const auto add = [&](std::size_t token, std::size_t row, std::int64_t logit) {
     const bool is_read = (reads.value_rows >> token & 1) != 0;
-    add_weighted(weight_of(logit, sums->reference[row]), is_read ? value_.data() : nullptr, row,
-                 sums);
+    add_weighted(weight_of(logit, sums->reference[row]), is_read ? value_.data() : mean_.data(),
+                 row, sums);
   };
   const auto read = [&](std::size_t token) {
     if ((reads.value_rows >> token & 1) == 0) return;
@@ -231,9 +293,10 @@ void PageSummer::add(std::size_t page, const RowSource& rows, CodeSums* sums) {
   const CodedPage& coded = state_->pages()[page];
   if (coded.visible == 0) return;
   if (!coded.is_coded) return add_alone(page, rows, sums);
-  take_mean(coded.values);
-  for (std::size_t row = 0; row < sums->rows(); ++row) add_rest(page, row, sums);
   const PageReads& reads = state_->reads()[page];
+  const int power = mean_power(coded.values);
+  if (reads.alone() != 0 || !is_mean_short(power)) take_mean(coded.values);
+  add_rests(page, power, sums);
   if (reads.alone() != 0) add_alone(page, rows, sums);
   if (reads.any_valued() != 0) add_residuals(page, sums);
 }

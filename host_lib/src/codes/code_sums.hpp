@@ -56,18 +56,31 @@ class PageSummer {
  public:
   void begin(const CodeState* state, const PageList* list, std::size_t value_dim);
 
-  /// The largest integer part of what a page adds to a row.
-  [[nodiscard]] std::int64_t largest(std::size_t page, std::size_t row) const;
+  /// Raises rows' references to the largest integer part of what a page adds to them.
+  void raise(std::size_t page, std::vector<std::int64_t>* references) const;
 
   /// Adds a page to all rows, whose references hold. `rows`: of a page of which value
-  /// rows were read.
+  /// rows were read. A part of it may wait for finish(), with the same sums.
   void add(std::size_t page, const RowSource& rows, CodeSums* sums);
 
+  /// Adds what waits.
+  void finish(CodeSums* sums);
+
  private:
+  /// Means of pages that wait, and what they weigh.
+  struct Means {
+    std::array<const std::int8_t*, kPagesOfMeans> means;
+    std::vector<std::int32_t> weights;  // [pages][rows], as the next.
+    std::vector<std::int32_t> shifts;
+    std::size_t pages = 0;
+  };
+
+  [[nodiscard]] int mean_power(const CodedTensor& values) const;
   void take_mean(const CodedTensor& values);
+  void add_means(Means* means, CodeSums* sums) const;
+  void add_rests(std::size_t page, int power, CodeSums* sums);
   void add_weighted(const LogitWeight& weight, const std::int32_t* value, std::size_t row,
                     CodeSums* sums) const;
-  void add_rest(std::size_t page, std::size_t row, CodeSums* sums);
   void add_alone(std::size_t page, const RowSource& rows, CodeSums* sums);
   void add_residuals(std::size_t page, CodeSums* sums);
   void add_transposed(const CodedPage& coded, std::int32_t* sums, std::int64_t octaves_up,
@@ -78,10 +91,9 @@ class PageSummer {
   std::size_t dim_ = 0;
   std::size_t padded_ = 0;
   int value_exponent_ = 0;
-  const std::int8_t* means_ = nullptr;  // Of the page that is added,
-  int mean_power_ = 0;                  // times 2^this: v~,
-  bool is_mean_short_ = false;          // unless that is cut off somewhere.
-  AlignedNumbers<std::int32_t> mean_;   // v~ then.
+  Means whole_;                        // Pages of which no product is cut off,
+  Means cut_off_;                      // and others.
+  AlignedNumbers<std::int32_t> mean_;  // v~ of the page that is added.
   AlignedNumbers<std::int32_t> value_;
   AlignedNumbers<float> decoded_;
   AlignedNumbers<std::int32_t> coded_;  // Y, [rows][padded].

@@ -185,13 +185,9 @@ Status CodedList::open_page(Worker* worker, std::size_t place) {
   if (view.has_codes() && header.sign_set >= NKV_SIGN_SETS) return Status::kBadPage;
   const bool is_coded = view.has_codes() && header.crc_k_gains == gains_.header().crc_k_gains;
   if (is_coded && view.check(kScanArrays) != Status::kOk) return Status::kCorrupt;
-  const std::uint64_t in_sight = coded.in_sight;
-  const std::uint32_t index = coded.index;
-  coded = CodedPage::of(view, is_coded);
-  coded.index = index;
-  coded.in_sight = in_sight;
-  coded.visible = in_sight & ~header.nonfinite;
-  worker->hides_nonfinite |= coded.visible != in_sight;
+  coded.take(view, is_coded);
+  coded.visible = coded.in_sight & ~header.nonfinite;
+  worker->hides_nonfinite |= coded.visible != coded.in_sight;
   worker->stream += 1 + (is_coded ? array_bursts(view, kScanArrays) : 0);
   worker->dense += bursts(sizeof(nkv_page_header)) + (question_->scan_for == ScanFor::kSearch
                                                           ? array_bursts(view, kSearchArrays)
@@ -203,7 +199,8 @@ void CodedList::score_page(Worker* worker, std::size_t place) {
   if (state_.pages()[place].coded() == 0) return;
   worker->is_loud |= worker->scorer.scan(place);
   if (question_->scan_for == ScanFor::kSearch) return;
-  worker->scorer.draw(place);
+  // Without errors, nothing asks for P of a page that is not weighed again.
+  worker->scorer.draw(place, errors_ != nullptr);
   if (errors_ == nullptr) return;
   ValueScale& scale = errors_->scale(place);
   scale = worker->granules.scale_of(place);
@@ -378,11 +375,11 @@ void CodedList::fetch_next(const PageView& view, const PageDemand& next) const {
   fetch_rows(view.values_at(start), next.value_rows);
 }
 
-/// M
-std::int64_t CodedList::reference(std::size_t row) const {
-  std::int64_t largest = CodeSums::kNoReference;
+/// M of all rows.
+std::vector<std::int64_t> CodedList::references() const {
+  std::vector<std::int64_t> largest(state_.rows(), CodeSums::kNoReference);
   for (std::size_t page = 0; page < state_.pages().size(); ++page) {
-    largest = std::max(largest, workers_[0]->summer.largest(page, row));
+    workers_[0]->summer.raise(page, &largest);
   }
   return largest;
 }
@@ -401,11 +398,12 @@ void CodedList::sum_pages(std::size_t count, const std::function<std::size_t(std
           workers_[member]->summer.add(page, value_sources_[page], &workers_[member]->sums);
         }
       });
+  for (const auto& worker : workers_) worker->summer.finish(&worker->sums);
 }
 
 void CodedList::sum(CodeSums* sums) {
   sums->reset(state_.rows(), question_->value_dim);
-  for (std::size_t row = 0; row < state_.rows(); ++row) sums->reference[row] = reference(row);
+  sums->reference = references();
   sum_pages(state_.pages().size(), [](std::size_t page) { return page; }, *sums);
   for (const auto& worker : workers_) sums->add(worker->sums, 1);
 }
@@ -416,9 +414,7 @@ void CodedList::take_out(std::span<const std::uint32_t> pages, CodeSums* sums) {
 }
 
 void CodedList::put_back(std::span<const std::uint32_t> pages, CodeSums* sums) {
-  for (std::size_t row = 0; row < state_.rows(); ++row) {
-    if (reference(row) != sums->reference[row]) return sum(sums);
-  }
+  if (references() != sums->reference) return sum(sums);
   sum_pages(pages.size(), [&](std::size_t i) { return pages[i]; }, *sums);
   for (const auto& worker : workers_) sums->add(worker->sums, 1);
 }

@@ -110,7 +110,7 @@ class CodedList {
   template <typename Visit>
   void for_each_page(const Visit& visit);
   void fetch_next(const PageView& view, const PageDemand& next) const;
-  [[nodiscard]] std::int64_t reference(std::size_t row) const;
+  [[nodiscard]] std::vector<std::int64_t> references() const;
   void sum_pages(std::size_t count, const std::function<std::size_t(std::size_t)>& page_at,
                  const CodeSums& sums);
   void take_key_rows(const PageDemand& demand, const std::int64_t* scores);

@@ -77,26 +77,24 @@ struct CodedPage {
   [[nodiscard]] std::uint64_t coded() const { return is_coded ? visible : 0; }
   [[nodiscard]] std::uint64_t plain() const { return is_coded ? 0 : visible; }
 
-  /// What the view of an open page says, with its codes if they are to be used.
-  static CodedPage of(const PageView& view, bool is_coded) {
+  /// Takes what the view of an open page says, with its codes if they are to be used.
+  void take(const PageView& view, bool with_codes) {
     const nkv_page_header& header = view.header();
-    CodedPage page;
-    page.is_coded = is_coded;
-    page.crc_hot = header.crc_hot;
-    page.key_row_bytes = static_cast<std::uint16_t>(view.keys().row_bytes);
-    page.key_exponent_bursts = burst_count(view, NKV_PAGE_ARRAY_K_EXPONENTS);
-    if (header.v_form != NKV_ROW_FORM_NONE) {
-      page.value_row_bytes = static_cast<std::uint16_t>(view.values().row_bytes);
-    }
-    page.value_exponent_bursts = burst_count(view, NKV_PAGE_ARRAY_V_EXPONENTS);
-    if (!is_coded) return page;
-    page.sign_set = header.sign_set;
-    page.keys = coded_keys(view);
-    page.values = coded_values(view);
-    return page;
+    is_coded = with_codes;
+    sign_set = with_codes ? header.sign_set : std::uint8_t{0};
+    crc_hot = header.crc_hot;
+    key_row_bytes = row_bytes(view, NKV_PAGE_ARRAY_K_ROWS);
+    key_exponent_bursts = burst_count(view, NKV_PAGE_ARRAY_K_EXPONENTS);
+    value_row_bytes = row_bytes(view, NKV_PAGE_ARRAY_V_ROWS);
+    value_exponent_bursts = burst_count(view, NKV_PAGE_ARRAY_V_EXPONENTS);
+    keys = with_codes ? coded_keys(view) : CodedTensor{};
+    values = with_codes ? coded_values(view) : CodedTensor{};
   }
 
  private:
+  static std::uint16_t row_bytes(const PageView& view, nkv_page_array array) {
+    return static_cast<std::uint16_t>(view.bytes(array).size() / NKV_PAGE_TOKENS);
+  }
   static std::uint8_t burst_count(const PageView& view, nkv_page_array array) {
     return static_cast<std::uint8_t>(bursts(view.bytes(array).size()));
   }

@@ -36,18 +36,28 @@ void count_factors(const std::uint8_t* factors, std::uint64_t tokens, std::int32
   }
 }
 
+std::int16_t plane_sum(const std::uint8_t* bits, std::size_t words, const std::int16_t* tables) {
+  std::int32_t sum = 0;
+  std::uint32_t rest = 0;
+  const auto add = [&](std::uint32_t index) {
+    sum += tables[index & (kTableEntries - 1)];
+    tables += kTableEntries;
+  };
+  for (std::size_t word = 0; word < words; ++word) {
+    const std::uint32_t all = bits[2 * word] | std::uint32_t{bits[2 * word + 1]} << 8;
+    for (std::size_t group = 0; group < 3; ++group) add(all >> (kTableBits * group));
+    rest = rest << 1 | all >> 15;
+    if (word % kTableBits == kTableBits - 1 || word + 1 == words) add(rest);
+  }
+  return static_cast<std::int16_t>(sum);
+}
+
 void plane_sums(const std::uint8_t* plane, std::size_t dim, const std::int16_t* tables,
                 std::size_t rows, std::int16_t* sums) {
-  const std::size_t row_bytes = dim / 8;
   for (std::size_t row = 0; row < rows; ++row) {
-    const std::int16_t* const own = tables + row * (dim / 4) * 16;
+    const std::int16_t* const own = tables + row * plane_tables(dim) * kTableEntries;
     for (std::size_t t = 0; t < kTokens; ++t) {
-      std::int32_t sum = 0;
-      for (std::size_t byte = 0; byte < row_bytes; ++byte) {
-        const std::uint8_t bits = plane[t * row_bytes + byte];
-        sum += own[32 * byte + (bits & 15)] + own[32 * byte + 16 + (bits >> 4)];
-      }
-      sums[row * kTokens + t] = static_cast<std::int16_t>(sum);
+      sums[row * kTokens + t] = plane_sum(plane + t * dim / 8, dim / 16, own);
     }
   }
 }
@@ -65,19 +75,58 @@ void mean_products(const std::int8_t* mean, const std::int16_t* halves, std::siz
   }
 }
 
-ScoreSums score(const std::int16_t* sums, const std::uint8_t* factors,
-                const std::int16_t* multipliers, std::int16_t fraction, std::uint64_t visible,
-                std::int16_t* above) {
-  ScoreSums result;
-  for (std::size_t t = 0; t < kTokens; ++t) {
-    const std::int32_t m = factors[t] == 0 ? 0 : multipliers[factors[t]];
-    const std::int32_t residual = (sums[t] * m + (1 << 11)) >> 12;
-    above[t] = static_cast<std::int16_t>(residual + fraction);
-    if (!has(visible, t)) continue;
-    result.sum += above[t];
-    result.squares += std::int64_t{above[t]} * above[t];
+/// What five weights add to a sum, by their bits.
+void tabulate_five(const std::int16_t* weights, std::int16_t* table) {
+  table[0] = 0;
+  for (std::size_t i = 0; i < kTableBits; ++i) table[0] -= weights[i];
+  for (std::size_t bits = 1; bits < kTableEntries; ++bits) {
+    const auto lowest = static_cast<std::size_t>(std::countr_zero(bits));
+    table[bits] = static_cast<std::int16_t>(table[bits & (bits - 1)] + 2 * weights[lowest]);
   }
-  return result;
+}
+
+void tabulate(const std::int16_t* weights, std::size_t dim, std::int16_t* tables) {
+  std::array<std::int16_t, kTableBits> rest{};
+  const auto add = [&](const std::int16_t* five) {
+    tabulate_five(five, tables);
+    tables += kTableEntries;
+  };
+  for (std::size_t word = 0; word < dim / 16; ++word) {
+    const std::int16_t* const own = weights + 16 * word;
+    for (std::size_t group = 0; group < 3; ++group) add(own + kTableBits * group);
+    std::shift_right(rest.begin(), rest.end(), 1);
+    rest[0] = own[15];
+    if (word % kTableBits != kTableBits - 1 && word + 1 != dim / 16) continue;
+    add(rest.data());
+    rest.fill(0);
+  }
+}
+
+unsigned factor_of(const std::uint8_t* factors, std::size_t token) {
+  return factors[token / 2] >> (token % 2 * 4) & 15U;
+}
+
+ScoreSums score_row(const std::int16_t* sums, const ScoredPage& page, const ScoredRow& row,
+                    std::int16_t* above) {
+  ScoreSums totals;
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    const unsigned factor = factor_of(page.factors, t);
+    const std::int32_t m = factor == 0 ? 0 : row.multipliers[factor];
+    const std::int32_t residual = (sums[t] * m + (1 << 11)) >> 12;
+    above[t] = static_cast<std::int16_t>(residual + row.fraction);
+    if (!has(page.visible, t)) continue;
+    totals.sum += above[t];
+    totals.squares += std::int64_t{above[t]} * above[t];
+    totals.noise += row.noise[factor];
+  }
+  return totals;
+}
+
+void score(const std::int16_t* sums, const ScoredPage& page, const ScoredRow* rows,
+           std::size_t count, std::int16_t* above, ScoreSums* totals) {
+  for (std::size_t row = 0; row < count; ++row) {
+    totals[row] = score_row(sums + row * kTokens, page, rows[row], above + row * kTokens);
+  }
 }
 
 void look_up(const std::uint8_t* factors, const std::int16_t* table, std::int16_t first,
@@ -117,22 +166,41 @@ std::uint64_t coded_shares(const std::int16_t* drawn, std::int32_t top, const st
   return some;
 }
 
-PageWeight weigh(const std::int16_t* above, const std::int16_t* half, const std::int16_t* part,
-                 const DrawnTo& drawn_to, std::int16_t* drawn) {
+/// Planes of K that a token was scored by, of which more than one say nothing without a factor.
+std::size_t planes_of(const DrawnPage& page, unsigned factor, std::size_t token) {
+  if (factor == 0) return 1;
+  std::size_t planes = NKV_KEY_CODE_PLANES;
+  while (planes > 1 && !has(page.refined[planes], token)) --planes;
+  return planes;
+}
+
+PageWeight weigh_row(const std::int16_t* above, const DrawnPage& page, const DrawnRow& row,
+                     std::int16_t* drawn) {
   PageWeight result{std::numeric_limits<std::int16_t>::min(), 0};
   for (std::size_t t = 0; t < kTokens; ++t) {
-    const std::int32_t distance = saturate(above[t] + half[t] - drawn_to.mean);
-    const std::int32_t moved = drawn_to.mean + ((distance * part[t] + (1 << 14)) >> 15);
-    const std::int32_t score = std::clamp(moved, above[t] - half[t], above[t] + half[t]);
+    const unsigned factor = factor_of(page.factors, t);
+    const std::size_t planes = planes_of(page, factor, t);
+    const std::int32_t half = has(page.exact, t) ? 0 : row.half[planes - 1][factor];
+    const std::int32_t distance = saturate(above[t] + half - row.mean);
+    const std::int32_t moved =
+        row.mean + ((distance * row.part[planes - 1][factor] + (1 << 14)) >> 15);
+    const std::int32_t score = std::clamp(moved, above[t] - half, above[t] + half);
     drawn[t] = static_cast<std::int16_t>(score);
-    if (has(drawn_to.visible, t)) result.top = std::max(result.top, score >> 7);
+    if (has(page.visible, t)) result.top = std::max(result.top, score >> 7);
   }
   std::array<std::uint16_t, kTokens> weights;
   token_weights(drawn, result.top, weights.data());
   for (std::size_t t = 0; t < kTokens; ++t) {
-    if (has(drawn_to.rest, t)) result.rest += weights[t];
+    if (has(page.rest, t)) result.rest += weights[t];
   }
   return result;
+}
+
+void weigh(const std::int16_t* above, const DrawnPage& page, const DrawnRow* rows,
+           std::size_t count, std::int16_t* drawn, PageWeight* weights) {
+  for (std::size_t row = 0; row < count; ++row) {
+    weights[row] = weigh_row(above + row * kTokens, page, rows[row], drawn + row * kTokens);
+  }
 }
 
 void granule_logs(const TermParts& terms, std::uint64_t tokens, std::size_t granule,
@@ -214,10 +282,15 @@ std::int16_t largest(const std::int16_t* scores, std::uint64_t tokens) {
   return largest;
 }
 
-void add_mean(const std::int8_t* mean, std::size_t dim, int power, std::int32_t weight, int shift,
-              std::int64_t* acc) {
-  for (std::size_t c = 0; c < dim; ++c) {
-    acc[c] += (std::int64_t{weight} * mean[c] * (1 << power)) >> shift;
+void add_means(const WeightedMeans& means, std::int64_t* acc) {
+  for (std::size_t at = 0; at < means.pages * means.rows; ++at) {
+    const std::int8_t* const mean = means.means[at / means.rows];
+    std::int64_t* const own = acc + at % means.rows * means.dim;
+    const int left = std::max(-means.shifts[at], 0);
+    const int right = std::max(means.shifts[at], 0);
+    for (std::size_t c = 0; c < means.dim; ++c) {
+      own[c] += (std::int64_t{means.weights[at]} * mean[c] * (1 << left)) >> right;
+    }
   }
 }
 
@@ -313,6 +386,7 @@ const PageKernels& portable_page_kernels() {
       .hadamard = hadamard_block<std::int32_t>,
       .plane_sums = plane_sums,
       .mean_products = mean_products,
+      .tabulate = tabulate,
       .score = score,
       .look_up = look_up,
       .look_up_some = look_up_some,
@@ -321,7 +395,7 @@ const PageKernels& portable_page_kernels() {
       .coded_shares = coded_shares,
       .granule_logs = granule_logs,
       .largest = largest,
-      .add_mean = add_mean,
+      .add_means = add_means,
       .add_value = add_value,
       .add_signed = add_signed,
       .align_bf16 = align_bf16,

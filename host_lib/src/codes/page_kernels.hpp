@@ -10,17 +10,41 @@
 
 namespace nearkv {
 
+/// A page of which a row is scored by plane 0.
+struct ScoredPage {
+  const std::uint8_t* factors;  ///< Four bits a token.
+  std::uint64_t visible;
+};
+
+/// A row that is scored on a page. Tables are by factor, 16 entries.
+struct ScoredRow {
+  const std::int16_t* multipliers;  ///< m, below 2^13; of factor 0 as if it were one.
+  const std::int32_t* noise;        ///< Terms of N (13.1).
+  std::int16_t fraction;            ///< f
+};
+
 /// Scores of a page's visible tokens in a row.
 struct ScoreSums {
   std::int32_t sum = 0;
+  std::int32_t noise = 0;
   std::int64_t squares = 0;
 };
 
-/// What 13.1 draws scores with.
-struct DrawnTo {
-  std::int16_t mean;      ///< mu
-  std::uint64_t visible;  ///< Tokens that take part,
-  std::uint64_t rest;     ///< and those of them that do not stand alone.
+/// A page whose scores are drawn to its mean (13.1).
+struct DrawnPage {
+  const std::uint8_t* factors;   ///< Four bits a token.
+  std::uint64_t visible;         ///< Tokens that take part,
+  std::uint64_t rest;            ///< those of them that do not stand alone,
+  std::uint64_t exact;           ///< and those that are not drawn.
+  const std::uint64_t* refined;  ///< Tokens by planes of K, from 2 to KEY_CODE_PLANES.
+};
+
+/// A row whose scores are drawn: H and W by planes less one, and then by factor, 16 entries each.
+/// Those of more planes than one are looked at only for tokens that have them.
+struct DrawnRow {
+  const std::int16_t* half[NKV_KEY_CODE_PLANES];
+  const std::int16_t* part[NKV_KEY_CODE_PLANES];
+  std::int16_t mean;  ///< mu
 };
 
 /// Weights of a page in a row.
@@ -28,6 +52,17 @@ struct PageWeight {
   std::int32_t top;    ///< n_p
   std::uint32_t rest;  ///< Z
 };
+
+/// Means of pages, and what they weigh in rows: weights and shifts are [pages][rows].
+struct WeightedMeans {
+  const std::int8_t* const* means;
+  const std::int32_t* weights;  ///< Below 2^18.
+  const std::int32_t* shifts;   ///< -16 to 42.
+  std::size_t pages;            ///< At most kPagesOfMeans.
+  std::size_t rows;
+  std::size_t dim;
+};
+inline constexpr std::size_t kPagesOfMeans = 32;
 
 /// Values of a page of which some planes are read.
 struct CodedValues {
@@ -83,6 +118,15 @@ struct GranuleTotals {
   std::uint64_t coherent;
 };
 
+/// Sums over a plane look up what five channels add, by their bits, in tables of 32 entries. Each
+/// 16 channels have three of them, of channels 0 to 4, 5 to 9 and 10 to 14; behind every five times
+/// three, and the last ones, follows one of the channels 15 that are left, the last in bit 0.
+inline constexpr std::size_t kTableEntries = 32;
+inline constexpr std::size_t kTableBits = 5;
+[[gnu::always_inline]] constexpr std::size_t plane_tables(std::size_t dim) {
+  return dim / 16 * 3 + (dim / 16 + kTableBits - 1) / kTableBits;
+}
+
 /// All functions of one kind of processor. Arrays of numbers a token have PAGE_TOKENS entries and
 /// are aligned for vectors.
 struct PageKernels {
@@ -95,8 +139,8 @@ struct PageKernels {
   /// Hadamard transform of a power of two, 16 or more, of numbers whose sums fit 32 bits.
   void (*hadamard)(std::int32_t* values, std::size_t size);
 
-  /// Sums over one plane, [PAGE_TOKENS][dim / 8], of all rows: sums[rows][PAGE_TOKENS]. `tables`
-  /// as in CodeQuery::SetRows.
+  /// Sums over one plane, [PAGE_TOKENS][dim / 8], of all rows: sums[rows][PAGE_TOKENS]. `tables`,
+  /// aligned for vectors: [rows][plane_tables(dim)][kTableEntries].
   void (*plane_sums)(const std::uint8_t* plane, std::size_t dim, const std::int16_t* tables,
                      std::size_t rows, std::int16_t* sums);
 
@@ -105,11 +149,13 @@ struct PageKernels {
   void (*mean_products)(const std::int8_t* mean, const std::int16_t* halves, std::size_t dim,
                         std::size_t padded, std::size_t rows, std::int64_t* products);
 
-  /// R (12.3) = round(sums * m[factor] / 2^12) + fraction, where that fits 16 bits. `multipliers`
-  /// by factor, that of 0 as if it were 0.
-  ScoreSums (*score)(const std::int16_t* sums, const std::uint8_t* factors,
-                     const std::int16_t* multipliers, std::int16_t fraction, std::uint64_t visible,
-                     std::int16_t* above);
+  /// Tables of sums over a plane of a row's weights.
+  void (*tabulate)(const std::int16_t* weights, std::size_t dim, std::int16_t* tables);
+
+  /// R (12.3) = round(sums * m[factor] / 2^12) + fraction of rows, [rows][PAGE_TOKENS], of sums
+  /// below 2^14 and where that fits 15 bits.
+  void (*score)(const std::int16_t* sums, const ScoredPage& page, const ScoredRow* rows,
+                std::size_t count, std::int16_t* above, ScoreSums* totals);
 
   /// numbers[t] = table[factors[t]]; `first` in place of table[0].
   void (*look_up)(const std::uint8_t* factors, const std::int16_t* table, std::int16_t first,
@@ -119,9 +165,9 @@ struct PageKernels {
   void (*look_up_some)(const std::uint8_t* factors, const std::int16_t* table, std::uint64_t tokens,
                        std::int16_t* numbers);
 
-  /// P (13.1) of scores R, with H and W of each token, and the page's weights (13.2).
-  PageWeight (*weigh)(const std::int16_t* above, const std::int16_t* half, const std::int16_t* part,
-                      const DrawnTo& drawn_to, std::int16_t* drawn);
+  /// P (13.1) of scores R of rows, [rows][PAGE_TOKENS] both, and the page's weights (13.2).
+  void (*weigh)(const std::int16_t* above, const DrawnPage& page, const DrawnRow* rows,
+                std::size_t count, std::int16_t* drawn, PageWeight* weights);
 
   /// p (13.2) of scores P against a page's n_p.
   void (*token_weights)(const std::int16_t* drawn, std::int32_t top, std::uint16_t* weights);
@@ -138,9 +184,8 @@ struct PageKernels {
   /// The largest of scores of some tokens, of which there are any.
   std::int16_t (*largest)(const std::int16_t* scores, std::uint64_t tokens);
 
-  /// acc[c] += floor(weight * mean[c] * 2^(power - shift)), power 0 to 16, shift 0 to 42.
-  void (*add_mean)(const std::int8_t* mean, std::size_t dim, int power, std::int32_t weight,
-                   int shift, std::int64_t* acc);
+  /// acc[row][c] += the sum over pages of floor(weight * mean[c] / 2^shift).
+  void (*add_means)(const WeightedMeans& means, std::int64_t* acc);
 
   /// acc[c] += floor(weight * value[c] / 2^shift), shift 0 to 42.
   void (*add_value)(const std::int32_t* value, std::size_t dim, std::int32_t weight, int shift,

@@ -24,6 +24,29 @@ inline __mmask32 half_of(std::uint64_t tokens, std::size_t half) {
   return static_cast<__mmask32>(tokens >> (kHalf * half));
 }
 
+/// Sixteen numbers, twice: what an index of five bits finds whatever its uppermost one is.
+inline __m512i load_table(const std::int16_t* table) {
+  return _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(table)));
+}
+
+/// Factors of 32 tokens, from four bits a token, as 16-bit numbers with other bits above the four.
+inline __m512i load_factors(const std::uint8_t* packed, std::size_t half) {
+  const __m512i pairs = _mm512_cvtepu8_epi32(
+      _mm_loadu_si128(reinterpret_cast<const __m128i*>(packed + kHalf / 2 * half)));
+  return _mm512_or_si512(pairs, _mm512_slli_epi32(pairs, 12));
+}
+
+/// Sums of the 32-bit numbers of four vectors.
+inline __m128i sums_of(__m512i a, __m512i b, __m512i c, __m512i d) {
+  const __m512i ab = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+  const __m512i cd = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+  const __m512i all =
+      _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+  const __m256i half =
+      _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1));
+  return _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+}
+
 /// 16-bit numbers, each where the one kDistance away was: the other half of its pair, or the other
 /// pair, and so on. One stage of a fold over granules of more than kDistance tokens.
 template <std::size_t kDistance>
@@ -35,13 +58,19 @@ inline __m512i swapped(__m512i numbers) {
   return _mm512_shuffle_i64x2(numbers, numbers, 0x4E);
 }
 
+/// 32 channels of a mean as 16-bit numbers, zero behind its own.
+inline __m512i load_mean(const std::int8_t* mean, std::size_t dim, std::size_t channel) {
+  const std::size_t left = dim - channel;
+  const __mmask32 mask = left >= kHalf ? ~__mmask32{0} : (__mmask32{1} << left) - 1;
+  return _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(mask, mean + channel));
+}
+
 /// A mean as 16-bit numbers, zero behind its own in the last vector.
 class WideMean {
  public:
   WideMean(const std::int8_t* mean, std::size_t dim) {
     for (std::size_t c = 0; c < dim; c += kHalf) {
-      const __mmask32 mask = dim - c >= kHalf ? ~__mmask32{0} : (__mmask32{1} << (dim - c)) - 1;
-      _mm512_store_si512(wide_ + c, _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(mask, mean + c)));
+      _mm512_store_si512(wide_ + c, load_mean(mean, dim, c));
     }
   }
   /// A vector from a channel on, which is a multiple of kHalf.

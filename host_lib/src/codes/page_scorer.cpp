@@ -15,6 +15,13 @@ constexpr std::int64_t kLeastSpread = 3410;
 constexpr int kManyTokens = 12;
 constexpr std::int32_t kMostHeard = kLoudMultiplier - 1;
 
+/// What the kernel of scores takes of multipliers and sums.
+constexpr std::int32_t kMostMultiplier = (1 << 13) - 1;
+constexpr std::int32_t kMostSum = (1 << 14) - 1;
+
+/// Of rows and pages in which no residual says anything.
+constexpr std::array<std::int16_t, kFactors> kNoMultipliers{};
+
 std::int64_t floor_divide(std::int64_t numerator, std::int64_t denominator) {
   const std::int64_t quotient = numerator / denominator;
   return quotient - (numerator % denominator < 0 ? 1 : 0);
@@ -26,19 +33,26 @@ bool is_surely_quiet(std::int32_t multiplier, std::int32_t length) {
          std::int64_t{multiplier} * length < std::int64_t{kLoudResidual - 1} << 12;
 }
 
+/// The same of sums over a plane that the kernel of scores takes.
+bool fits_kernel(std::int32_t multiplier, std::int32_t length) {
+  return multiplier <= kMostMultiplier && length <= kMostSum && is_surely_quiet(multiplier, length);
+}
+
 }  // namespace
 
 void PageScorer::begin(CodeState* state, std::size_t dim) {
   state_ = state;
   kernels_ = &page_kernels();
+  tables_ = &draw_tables();
   dim_ = dim;
-  factors_.reserve(kTokens);
   sums_.reserve(state->rows() * kTokens);
-  half_.reserve(kTokens);
-  part_.reserve(kTokens);
   refined_.reserve(state->rows() * kTokens);
+  drawn_.reserve(state->rows() * kTokens);
   products_.resize(state->rows());
+  scored_rows_.resize(state->rows());
   row_sums_.resize(state->rows());
+  drawn_rows_.resize(state->rows());
+  weights_.resize(state->rows());
 }
 
 bool PageScorer::scan(std::size_t page) {
@@ -46,39 +60,60 @@ bool PageScorer::scan(std::size_t page) {
   const CodedPage& coded = state_->pages()[page];
   if (coded.coded() == 0) return false;
   const CodeQuery::SetRows& set = query.under(coded.sign_set);
-  std::uint8_t* const factors = factors_.data();
-  kernels_->unpack_factors(coded.keys.factors, factors);
-  kernels_->count_factors(factors, coded.visible, counts_.data());
-  state_->set_key_factors(page, coded.keys.has_factors());
-  unsigned most = kTopFactor;
-  while (most > 0 && counts_[most] == 0) --most;
-
-  kernels_->plane_sums(coded.keys.planes[0], dim_, set.tables.get(), state_->rows(), sums_.data());
-  kernels_->mean_products(coded.keys.mean, query.halves(), dim_, query.padded(), state_->rows(),
+  const std::size_t rows = state_->rows();
+  const bool has_factors = coded.keys.has_factors();
+  state_->set_key_factors(page, has_factors);
+  kernels_->plane_sums(coded.keys.planes[0], dim_, set.tables.data(), rows, sums_.data());
+  kernels_->mean_products(coded.keys.mean, query.halves(), dim_, query.padded(), rows,
                           products_.data());
   bool is_loud = false;
-  for (std::size_t row = 0; row < state_->rows(); ++row) {
-    RowPage& scored = state_->row_page(page, row);
+  bool are_all_quiet = true;
+  RowPage* const scored = &state_->row_page(page, 0);
+  for (std::size_t row = 0; row < rows; ++row) {
     const std::int64_t mean = query.mean_logit(row, products_[row], coded.keys.mean_power);
     is_loud |= std::abs(mean) == kLoudMean;
-    scored.octave = static_cast<std::int32_t>(mean >> kCodeLogitBits);
-    scored.fraction = static_cast<std::int16_t>(mean & ((1 << kCodeLogitBits) - 1));
-    const std::int16_t* const multipliers = query.multipliers(row, set, coded.keys.top, 1);
-    const std::int16_t* const sums = sums_.data() + row * kTokens;
-    if (!is_surely_quiet(multipliers[most], set.length[row])) {
-      std::array<std::int32_t, kTokens> wide;
-      std::copy_n(sums, kTokens, wide.data());
-      is_loud |= score_row_slowly(page, row, ~std::uint64_t{0}, wide.data(), 1);
-      row_sums_[row] = {};
-      for_each_bit(coded.visible, [&](std::size_t t) {
-        const std::int32_t above = state_->above(page, row)[t];
-        row_sums_[row].sum += above;
-        row_sums_[row].squares += std::int64_t{above} * above;
-      });
-      continue;
+    scored[row].octave = static_cast<std::int32_t>(mean >> kCodeLogitBits);
+    scored[row].fraction = static_cast<std::int16_t>(mean & ((1 << kCodeLogitBits) - 1));
+    ScoredRow& terms = scored_rows_[row];
+    terms.multipliers = kNoMultipliers.data();
+    if (has_factors && !query.is_zero(row)) {
+      terms.multipliers = query.multipliers(row, set, coded.keys.top, 1);
+      if (!fits_kernel(terms.multipliers[kTopFactor], set.length[row])) {
+        terms.multipliers = nullptr;
+        are_all_quiet = false;
+      }
     }
-    row_sums_[row] = kernels_->score(sums, factors, multipliers, scored.fraction, coded.visible,
-                                     state_->above(page, row));
+    terms.noise = tables_->noise.of(state_->lowest_variance(page, row));
+    terms.fraction = scored[row].fraction;
+  }
+  if (!are_all_quiet) return is_loud | score_with_slow_rows(page);
+  kernels_->score(sums_.data(), {coded.keys.factors, coded.visible}, scored_rows_.data(), rows,
+                  state_->above(page, 0), row_sums_.data());
+  return is_loud;
+}
+
+/// Scores where some rows have no multipliers that the kernel takes. Returns whether one is loud.
+bool PageScorer::score_with_slow_rows(std::size_t page) {
+  const CodedPage& coded = state_->pages()[page];
+  bool is_loud = false;
+  for (std::size_t row = 0; row < state_->rows(); ++row) {
+    const std::int16_t* const sums = sums_.data() + row * kTokens;
+    ScoredRow& scored = scored_rows_[row];
+    ScoreSums& totals = row_sums_[row];
+    std::int16_t* const above = state_->above(page, row);
+    const bool is_slow = scored.multipliers == nullptr;
+    if (is_slow) scored.multipliers = kNoMultipliers.data();
+    kernels_->score(sums, {coded.keys.factors, coded.visible}, &scored, 1, above, &totals);
+    if (!is_slow) continue;
+    std::array<std::int32_t, kTokens> wide;
+    std::copy_n(sums, kTokens, wide.data());
+    is_loud |= score_row_slowly(page, row, ~std::uint64_t{0}, wide.data(), 1);
+    totals.sum = 0;
+    totals.squares = 0;
+    for_each_bit(coded.visible, [&](std::size_t t) {
+      totals.sum += above[t];
+      totals.squares += std::int64_t{above[t]} * above[t];
+    });
   }
   return is_loud;
 }
@@ -109,71 +144,68 @@ bool PageScorer::score_row_slowly(std::size_t page, std::size_t row, std::uint64
   return is_loud;
 }
 
-void PageScorer::draw(std::size_t page) {
+void PageScorer::draw(std::size_t page, bool keeps_drawn) {
   const CodedPage& coded = state_->pages()[page];
   const auto tokens = std::int64_t{std::popcount(coded.visible)};
   if (tokens == 0) return;
-  const VarianceTables& tables = variance_tables();
+  const bool is_whole = tokens == std::int64_t{kTokens};
+  RowPage* const scored = &state_->row_page(page, 0);
   for (std::size_t row = 0; row < state_->rows(); ++row) {
-    const auto [sum32, squares] = row_sums_[row];
-    const std::int64_t sum = sum32;
-    const int lowest = state_->lowest_variance(page, row);
-    const std::int32_t* const run = tables.noise.run(lowest);
-    std::int32_t noise = counts_[0] * (tables.noise.at(lowest + kKeyVariances[0]) - run[0]);
-    for (std::size_t factor = 0; factor < kFactors; ++factor) {
-      noise += counts_[factor] * run[factor];
-    }
-    const std::int64_t deviations = tokens * squares - sum * sum;
-    const bool is_whole = tokens == std::int64_t{kTokens};
-    const std::int64_t spread =
-        is_whole ? deviations >> 12 : floor_divide(deviations, tokens * tokens);
-    RowPage& scored = state_->row_page(page, row);
-    scored.mean = static_cast<std::int16_t>(is_whole ? sum >> 6 : floor_divide(sum, tokens));
-    scored.log_spread =
-        static_cast<std::int16_t>(log2_sixteenths(static_cast<std::uint64_t>(
-                                      std::max(spread - noise / tokens, kLeastSpread))) -
-                                  kVarianceUnit);
+    const std::int64_t sum = row_sums_[row].sum;
+    const std::int64_t noise = row_sums_[row].noise;
+    const std::int64_t deviations = tokens * row_sums_[row].squares - sum * sum;
+    const std::int64_t spread = is_whole
+                                    ? (deviations >> 12) - (noise >> 6)
+                                    : floor_divide(deviations, tokens * tokens) - noise / tokens;
+    scored[row].mean = static_cast<std::int16_t>(is_whole ? sum >> 6 : floor_divide(sum, tokens));
+    scored[row].log_spread = static_cast<std::int16_t>(
+        log2_sixteenths(static_cast<std::uint64_t>(std::max(spread, kLeastSpread))) -
+        kVarianceUnit);
   }
-  weigh(page);
+  weigh_coded(page, keeps_drawn ? state_->drawn(page, 0) : drawn_.data());
 }
 
 void PageScorer::weigh(std::size_t page) {
-  if (state_->pages()[page].visible == 0) return;
-  if (!state_->pages()[page].is_coded) {
-    for (std::size_t row = 0; row < state_->rows(); ++row) {
-      std::copy_n(state_->above(page, row), kTokens, state_->drawn(page, row));
-      state_->row_page(page, row).rest = 0;
-    }
+  const CodedPage& coded = state_->pages()[page];
+  const std::size_t rows = state_->rows();
+  if (coded.visible == 0) return;
+  if (!coded.is_coded) {
+    std::copy_n(state_->above(page, 0), rows * kTokens, state_->drawn(page, 0));
+    for (std::size_t row = 0; row < rows; ++row) state_->row_page(page, row).rest = 0;
     return;
   }
-  kernels_->unpack_factors(state_->pages()[page].keys.factors, factors_.data());
-  for (std::size_t row = 0; row < state_->rows(); ++row) weigh_row(page, row);
+  weigh_coded(page, state_->drawn(page, 0));
 }
 
-void PageScorer::weigh_row(std::size_t page, std::size_t row) {
-  const VarianceTables& tables = variance_tables();
+void PageScorer::weigh_coded(std::size_t page, std::int16_t* drawn) {
   const CodedPage& coded = state_->pages()[page];
+  const std::size_t rows = state_->rows();
   const PageReads& reads = state_->reads()[page];
-  RowPage& scored = state_->row_page(page, row);
-  const int lowest = state_->lowest_variance(page, row);
-  kernels_->look_up(factors_.data(), tables.half.run(lowest),
-                    tables.half.at(lowest + kKeyVariances[0]), half_.data());
-  kernels_->look_up(factors_.data(), tables.part.run(lowest - scored.log_spread),
-                    tables.part.at(lowest + kKeyVariances[0] - scored.log_spread), part_.data());
-  for (std::size_t planes = 2; planes <= NKV_KEY_CODE_PLANES; ++planes) {
-    const std::uint64_t tokens = reads.refined[planes];
-    if (tokens == 0) continue;
-    const int own = lowest + kKeyVariances[planes];
-    kernels_->look_up_some(factors_.data(), tables.half.run(own), tokens, half_.data());
-    kernels_->look_up_some(factors_.data(), tables.part.run(own - scored.log_spread), tokens,
-                           part_.data());
+  RowPage* const scored = &state_->row_page(page, 0);
+  for (std::size_t row = 0; row < rows; ++row) {
+    find_tables(reads, state_->lowest_variance(page, row), scored[row], &drawn_rows_[row]);
   }
-  for_each_bit(reads.key_rows, [&](std::size_t token) { half_.data()[token] = 0; });
-  const PageWeight weight = kernels_->weigh(
-      state_->above(page, row), half_.data(), part_.data(),
-      {scored.mean, coded.visible, coded.visible & ~reads.alone()}, state_->drawn(page, row));
-  scored.top = weight.top;
-  scored.rest = weight.rest;
+  kernels_->weigh(state_->above(page, 0),
+                  {coded.keys.factors, coded.visible, coded.visible & ~reads.alone(),
+                   reads.key_rows, reads.refined.data()},
+                  drawn_rows_.data(), rows, drawn, weights_.data());
+  for (std::size_t row = 0; row < rows; ++row) {
+    scored[row].top = weights_[row].top;
+    scored[row].rest = weights_[row].rest;
+  }
+}
+
+void PageScorer::find_tables(const PageReads& reads, int lowest, const RowPage& scored,
+                             DrawnRow* drawn) const {
+  drawn->mean = scored.mean;
+  drawn->half[0] = tables_->half.of(lowest);
+  drawn->part[0] = tables_->part.of(lowest - scored.log_spread);
+  for (std::size_t planes = 2; planes <= NKV_KEY_CODE_PLANES; ++planes) {
+    if (reads.refined[planes] == 0) continue;
+    const int own = lowest + kKeyVariances[planes];
+    drawn->half[planes - 1] = tables_->half.of(own);
+    drawn->part[planes - 1] = tables_->part.of(own - scored.log_spread);
+  }
 }
 
 /// Sums over whole planes: cheaper than token by token where they are many.
@@ -181,8 +213,8 @@ void PageScorer::sum_planes(const CodedPage& coded, const CodeQuery::SetRows& se
   const std::size_t count = state_->rows() * kTokens;
   std::fill_n(refined_.data(), count, 0);
   for (int plane = 0; plane < planes; ++plane) {
-    kernels_->plane_sums(coded.keys.planes[static_cast<std::size_t>(plane)], dim_, set.tables.get(),
-                         state_->rows(), sums_.data());
+    kernels_->plane_sums(coded.keys.planes[static_cast<std::size_t>(plane)], dim_,
+                         set.tables.data(), state_->rows(), sums_.data());
     for (std::size_t i = 0; i < count; ++i) {
       refined_.data()[i] = 2 * refined_.data()[i] + sums_.data()[i];
     }

@@ -2,13 +2,13 @@
 // ARITHMETIC.md).
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "codes/code_state.hpp"
 #include "codes/page_kernels.hpp"
+#include "codes/variance_tables.hpp"
 
 namespace nearkv {
 
@@ -21,8 +21,9 @@ class PageScorer {
   /// Scores all visible tokens of a page by plane 0, in all rows. Returns whether a score is loud.
   bool scan(std::size_t page);
 
-  /// After scan(): mu and tau of a page, which stay, and weights of its tokens.
-  void draw(std::size_t page);
+  /// After scan(): mu and tau of a page, which stay, and its weights. P of its tokens is kept only
+  /// if `keeps_drawn`.
+  void draw(std::size_t page, bool keeps_drawn);
 
   /// P, n_p and Z of a page, after any of its scores or reads changed.
   void weigh(std::size_t page);
@@ -32,21 +33,25 @@ class PageScorer {
 
  private:
   void sum_planes(const CodedPage& coded, const CodeQuery::SetRows& set, int planes);
-  void weigh_row(std::size_t page, std::size_t row);
+  bool score_with_slow_rows(std::size_t page);
+  void weigh_coded(std::size_t page, std::int16_t* drawn);
+  void find_tables(const PageReads& reads, int lowest, const RowPage& scored,
+                   DrawnRow* drawn) const;
   bool score_row_slowly(std::size_t page, std::size_t row, std::uint64_t tokens,
                         const std::int32_t* sums, int planes);
 
   CodeState* state_ = nullptr;
   const PageKernels* kernels_ = nullptr;
   std::size_t dim_ = 0;
-  AlignedNumbers<std::uint8_t> factors_;
+  const DrawTables* tables_ = nullptr;
   AlignedNumbers<std::int16_t> sums_;     // [rows][PAGE_TOKENS]
-  AlignedNumbers<std::int16_t> half_;     // H,
-  AlignedNumbers<std::int16_t> part_;     // and W of a page's tokens.
-  AlignedNumbers<std::int32_t> refined_;  // [rows][PAGE_TOKENS]
-  std::vector<std::int64_t> products_;
+  AlignedNumbers<std::int32_t> refined_;  // The same,
+  AlignedNumbers<std::int16_t> drawn_;    // and of a page whose P is not kept.
+  std::vector<std::int64_t> products_;    // Of a page's mean, by row, as what follows.
+  std::vector<ScoredRow> scored_rows_;
   std::vector<ScoreSums> row_sums_;
-  std::array<std::int32_t, kFactors> counts_{};  // Visible tokens by factor.
+  std::vector<DrawnRow> drawn_rows_;
+  std::vector<PageWeight> weights_;
 };
 
 }  // namespace nearkv

@@ -9,13 +9,8 @@ namespace {
 
 using namespace avx512;  // NOLINT(google-build-using-namespace): this file's own other half.
 
-/// Sixteen numbers, twice: what an index of five bits finds whatever its uppermost one is.
-__m512i load_twice(const std::int16_t* table) {
-  return _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(table)));
-}
-
 /// Factors of 32 tokens as 16-bit numbers.
-__m512i load_factors(const std::uint8_t* factors) {
+__m512i widen_factors(const std::uint8_t* factors) {
   return _mm512_cvtepu8_epi16(_mm256_load_si256(reinterpret_cast<const __m256i*>(factors)));
 }
 
@@ -60,167 +55,232 @@ void hadamard(std::int32_t* values, std::size_t size) {
   }
 }
 
-/// Eight tokens' eight bytes each, by byte: [8 bytes][8 tokens].
-__m512i bytes_first(__m512i tokens) {
-  const __m512i order = _mm512_set_epi8(
-      63, 55, 47, 39, 31, 23, 15, 7, 62, 54, 46, 38, 30, 22, 14, 6, 61, 53, 45, 37, 29, 21, 13, 5,
-      60, 52, 44, 36, 28, 20, 12, 4, 59, 51, 43, 35, 27, 19, 11, 3, 58, 50, 42, 34, 26, 18, 10, 2,
-      57, 49, 41, 33, 25, 17, 9, 1, 56, 48, 40, 32, 24, 16, 8, 0);
-  return _mm512_permutexvar_epi8(order, tokens);
-}
-
-/// Transposes eight by eight words: out[b] has word b of all vectors.
-void transpose_words(const __m512i* in, std::uint8_t (*out)[kTokens], std::size_t first) {
-  __m512i even[4];
-  __m512i odd[4];
-  for (std::size_t i = 0; i < 4; ++i) {
-    even[i] = _mm512_unpacklo_epi64(in[2 * i], in[2 * i + 1]);
-    odd[i] = _mm512_unpackhi_epi64(in[2 * i], in[2 * i + 1]);
+/// Eight tokens' four words each, by word, from a byte of their rows on.
+__m512i load_eight(const std::uint8_t* rows, std::size_t row_bytes, std::size_t byte) {
+  const __m512i order = _mm512_set_epi16(31, 27, 23, 19, 15, 11, 7, 3, 30, 26, 22, 18, 14, 10, 6, 2,
+                                         29, 25, 21, 17, 13, 9, 5, 1, 28, 24, 20, 16, 12, 8, 4, 0);
+  __m512i tokens;
+  if (row_bytes == 8) {
+    tokens = load(rows);
+  } else if (row_bytes == 16) {
+    const __m512i even = _mm512_set_epi64(14, 12, 10, 8, 6, 4, 2, 0);
+    const __m512i which = _mm512_add_epi64(even, _mm512_set1_epi64(byte == 0 ? 0 : 1));
+    tokens = _mm512_permutex2var_epi64(load(rows), which, load(rows + 64));
+  } else {
+    const __m512i starts = _mm512_mullo_epi64(_mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0),
+                                              _mm512_set1_epi64(static_cast<long long>(row_bytes)));
+    tokens = _mm512_i64gather_epi64(starts, rows + byte, 1);
   }
-  const auto put = [&](const __m512i* words, std::size_t offset) {
-    const __m512i a = _mm512_shuffle_i64x2(words[0], words[1], 0x88);  // Lanes 0 and 2 of both,
-    const __m512i b = _mm512_shuffle_i64x2(words[2], words[3], 0x88);
-    const __m512i c = _mm512_shuffle_i64x2(words[0], words[1], 0xDD);  // 1 and 3.
-    const __m512i d = _mm512_shuffle_i64x2(words[2], words[3], 0xDD);
-    _mm512_store_si512(out[first + offset], _mm512_shuffle_i64x2(a, b, 0x88));
-    _mm512_store_si512(out[first + offset + 4], _mm512_shuffle_i64x2(a, b, 0xDD));
-    _mm512_store_si512(out[first + offset + 2], _mm512_shuffle_i64x2(c, d, 0x88));
-    _mm512_store_si512(out[first + offset + 6], _mm512_shuffle_i64x2(c, d, 0xDD));
-  };
-  put(even, 0);
-  put(odd, 1);
+  return _mm512_permutexvar_epi16(order, tokens);
 }
 
-/// bytes[b][t] = byte b of token t's row of `row_bytes`.
-void transpose_plane(const std::uint8_t* plane, std::size_t row_bytes,
-                     std::uint8_t (*bytes)[kTokens]) {
+/// 16 channels of all tokens each.
+using Words = std::uint16_t[NKV_MAX_HEAD_DIM / 16][kTokens];
+
+/// words[w][t] = word w of token t's row of `row_bytes`.
+void transpose_plane(const std::uint8_t* plane, std::size_t row_bytes, Words& words) {
   std::size_t done = 0;
-  const __m512i rows = _mm512_mullo_epi64(_mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0),
-                                          _mm512_set1_epi64(static_cast<long long>(row_bytes)));
   for (; done + 8 <= row_bytes; done += 8) {
-    __m512i in[8];
-    for (std::size_t i = 0; i < 8; ++i) {
-      const std::uint8_t* const from = plane + 8 * i * row_bytes + done;
-      in[i] = bytes_first(row_bytes == 8 ? load(from) : _mm512_i64gather_epi64(rows, from, 1));
+    for (std::size_t half = 0; half < 2; ++half) {
+      __m512i in[4];
+      for (std::size_t i = 0; i < 4; ++i) {
+        in[i] = load_eight(plane + 8 * (4 * half + i) * row_bytes, row_bytes, done);
+      }
+      const __m512i a = _mm512_shuffle_i64x2(in[0], in[1], 0x44);  // Words 0 and 1 of both,
+      const __m512i b = _mm512_shuffle_i64x2(in[2], in[3], 0x44);
+      const __m512i c = _mm512_shuffle_i64x2(in[0], in[1], 0xEE);  // 2 and 3.
+      const __m512i d = _mm512_shuffle_i64x2(in[2], in[3], 0xEE);
+      const std::size_t first = done / 2;
+      const std::size_t token = kHalf * half;
+      _mm512_store_si512(words[first] + token, _mm512_shuffle_i64x2(a, b, 0x88));
+      _mm512_store_si512(words[first + 1] + token, _mm512_shuffle_i64x2(a, b, 0xDD));
+      _mm512_store_si512(words[first + 2] + token, _mm512_shuffle_i64x2(c, d, 0x88));
+      _mm512_store_si512(words[first + 3] + token, _mm512_shuffle_i64x2(c, d, 0xDD));
     }
-    transpose_words(in, bytes, done);
   }
-  for (; done < row_bytes; ++done) {
-    for (std::size_t t = 0; t < kTokens; ++t) bytes[done][t] = plane[t * row_bytes + done];
+  for (; done < row_bytes; done += 2) {
+    for (std::size_t t = 0; t < kTokens; ++t) {
+      const std::uint8_t* const from = plane + t * row_bytes + done;
+      words[done / 2][t] = static_cast<std::uint16_t>(from[0] | from[1] << 8);
+    }
   }
 }
 
-/// Even and odd tokens' numbers, in order.
-void store_in_order(__m512i even, __m512i odd, std::int16_t* to) {
-  const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8,
-                                       39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-  const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
-  _mm512_store_si512(to, _mm512_permutex2var_epi16(even, low, odd));
-  _mm512_store_si512(to + kHalf, _mm512_permutex2var_epi16(even, high, odd));
-}
-
+/// Sums of kRows rows, whose tables lie `stride` numbers apart.
 template <std::size_t kRows>
-void sum_rows(const std::uint8_t (*bytes)[kTokens], std::size_t row_bytes,
-              const std::int16_t* tables, std::int16_t* sums) {
-  __m512i even[kRows];
-  __m512i odd[kRows];
-  for (std::size_t row = 0; row < kRows; ++row) even[row] = odd[row] = _mm512_setzero_si512();
-  const std::size_t stride = row_bytes * 32;
-  for (std::size_t b = 0; b < row_bytes; ++b) {
-    // Indices have neighbours' bits above their four.
-    const __m512i even_low = _mm512_load_si512(bytes[b]);
-    const __m512i even_high = _mm512_srli_epi16(even_low, 4);
-    const __m512i odd_low = _mm512_srli_epi16(even_low, 8);
-    const __m512i odd_high = _mm512_srli_epi16(even_low, 12);
+void sum_rows(const Words& words, std::size_t count, const std::int16_t* tables, std::size_t stride,
+              std::int16_t* sums) {
+  __m512i sum[kRows][2];
+  for (auto& of_row : sum) of_row[0] = of_row[1] = _mm512_setzero_si512();
+  const auto add = [&](__m512i first, __m512i second) {
     for (std::size_t row = 0; row < kRows; ++row) {
-      const __m512i low = load_twice(tables + row * stride + 32 * b);
-      const __m512i high = load_twice(tables + row * stride + 32 * b + 16);
-      even[row] = _mm512_add_epi16(even[row], _mm512_permutexvar_epi16(even_low, low));
-      odd[row] = _mm512_add_epi16(odd[row], _mm512_permutexvar_epi16(odd_low, low));
-      even[row] = _mm512_add_epi16(even[row], _mm512_permutexvar_epi16(even_high, high));
-      odd[row] = _mm512_add_epi16(odd[row], _mm512_permutexvar_epi16(odd_high, high));
+      const __m512i table = load(tables + row * stride);
+      sum[row][0] = _mm512_add_epi16(sum[row][0], _mm512_permutexvar_epi16(first, table));
+      sum[row][1] = _mm512_add_epi16(sum[row][1], _mm512_permutexvar_epi16(second, table));
     }
+    tables += kTableEntries;
+  };
+  // Indices have neighbours' bits above their five.
+  __m512i rest[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+  std::size_t left = kTableBits;
+  for (std::size_t word = 0; word < count; ++word) {
+    const __m512i first = _mm512_load_si512(words[word]);
+    const __m512i second = _mm512_load_si512(words[word] + kHalf);
+    add(first, second);
+    add(_mm512_srli_epi16(first, 5), _mm512_srli_epi16(second, 5));
+    add(_mm512_srli_epi16(first, 10), _mm512_srli_epi16(second, 10));
+    rest[0] = _mm512_shldi_epi16(rest[0], first, 1);
+    rest[1] = _mm512_shldi_epi16(rest[1], second, 1);
+    if (--left != 0 && word + 1 != count) continue;
+    add(rest[0], rest[1]);
+    left = kTableBits;
   }
   for (std::size_t row = 0; row < kRows; ++row) {
-    store_in_order(even[row], odd[row], sums + row * kTokens);
+    _mm512_store_si512(sums + row * kTokens, sum[row][0]);
+    _mm512_store_si512(sums + row * kTokens + kHalf, sum[row][1]);
   }
 }
 
 void plane_sums(const std::uint8_t* plane, std::size_t dim, const std::int16_t* tables,
                 std::size_t rows, std::int16_t* sums) {
-  alignas(64) std::uint8_t bytes[NKV_MAX_HEAD_DIM / 8][kTokens];
-  const std::size_t row_bytes = dim / 8;
-  transpose_plane(plane, row_bytes, bytes);
-  const std::size_t stride = row_bytes * 32;
+  alignas(64) Words words;
+  transpose_plane(plane, dim / 8, words);
+  const std::size_t count = dim / 16;
+  const std::size_t stride = plane_tables(dim) * kTableEntries;
   for (; rows >= 4; rows -= 4, tables += 4 * stride, sums += 4 * kTokens) {
-    sum_rows<4>(bytes, row_bytes, tables, sums);
+    sum_rows<4>(words, count, tables, stride, sums);
   }
-  if (rows == 3) sum_rows<3>(bytes, row_bytes, tables, sums);
-  if (rows == 2) sum_rows<2>(bytes, row_bytes, tables, sums);
-  if (rows == 1) sum_rows<1>(bytes, row_bytes, tables, sums);
+  if (rows == 3) sum_rows<3>(words, count, tables, stride, sums);
+  if (rows == 2) sum_rows<2>(words, count, tables, stride, sums);
+  if (rows == 1) sum_rows<1>(words, count, tables, stride, sums);
+}
+
+/// Products of kRows rows, of which each is two times `padded` numbers.
+template <std::size_t kRows>
+void multiply_rows(const std::int8_t* mean, const std::int16_t* halves, std::size_t dim,
+                   std::size_t padded, std::int64_t* products) {
+  __m512i upper[kRows];
+  __m512i lower[kRows];
+  for (std::size_t row = 0; row < kRows; ++row) upper[row] = lower[row] = _mm512_setzero_si512();
+  for (std::size_t c = 0; c < dim; c += kHalf) {
+    const __m512i numbers = load_mean(mean, dim, c);
+    for (std::size_t row = 0; row < kRows; ++row) {
+      const std::int16_t* const own = halves + 2 * row * padded + c;
+      upper[row] = _mm512_dpwssd_epi32(upper[row], numbers, load(own));
+      lower[row] = _mm512_dpwssd_epi32(lower[row], numbers, load(own + padded));
+    }
+  }
+  for (std::size_t row = 0; row < kRows; row += 2) {
+    const std::size_t next = row + 1 < kRows ? row + 1 : row;
+    const __m128i all = sums_of(upper[row], lower[row], upper[next], lower[next]);
+    products[row] = std::int64_t{_mm_cvtsi128_si32(all)} * 4096 + _mm_extract_epi32(all, 1);
+    products[next] = std::int64_t{_mm_extract_epi32(all, 2)} * 4096 + _mm_extract_epi32(all, 3);
+  }
 }
 
 void mean_products(const std::int8_t* mean, const std::int16_t* halves, std::size_t dim,
                    std::size_t padded, std::size_t rows, std::int64_t* products) {
-  const WideMean wide(mean, dim);
-  for (std::size_t row = 0; row < rows; ++row, halves += 2 * padded) {
-    __m512i upper = _mm512_setzero_si512();
-    __m512i lower = _mm512_setzero_si512();
-    for (std::size_t c = 0; c < dim; c += kHalf) {
-      const __m512i numbers = wide.at(c);
-      upper = _mm512_dpwssd_epi32(upper, numbers, load(halves + c));
-      lower = _mm512_dpwssd_epi32(lower, numbers, load(halves + padded + c));
+  for (; rows >= 4; rows -= 4, halves += 8 * padded, products += 4) {
+    multiply_rows<4>(mean, halves, dim, padded, products);
+  }
+  if (rows == 3) multiply_rows<3>(mean, halves, dim, padded, products);
+  if (rows == 2) multiply_rows<2>(mean, halves, dim, padded, products);
+  if (rows == 1) multiply_rows<1>(mean, halves, dim, padded, products);
+}
+
+/// What five weights add to a sum, by their bits.
+void tabulate_five(const std::int16_t* weights, std::int16_t* table) {
+  // Signs of two weights by bits 0 and 1, and by bits 2 and 3.
+  const __m512i minus = _mm512_set1_epi16(-1);
+  const __m512i first = _mm512_mask_mov_epi16(minus, 0xE4E4E4E4, _mm512_set1_epi16(1));
+  const __m512i second = _mm512_mask_mov_epi16(minus, 0xFFAA5500, _mm512_set1_epi16(1));
+  const __m512i four =
+      _mm512_broadcastq_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(weights)));
+  const __m512i some =
+      _mm512_dpwssd_epi32(_mm512_setzero_si512(), first, _mm512_shuffle_epi32(four, _MM_PERM_AAAA));
+  const __m256i sums = _mm512_cvtepi32_epi16(
+      _mm512_dpwssd_epi32(some, second, _mm512_shuffle_epi32(four, _MM_PERM_BBBB)));
+  const __m256i fifth = _mm256_set1_epi16(weights[4]);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(table), _mm256_sub_epi16(sums, fifth));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(table + 16), _mm256_add_epi16(sums, fifth));
+}
+
+void tabulate(const std::int16_t* weights, std::size_t dim, std::int16_t* tables) {
+  const std::size_t words = dim / 16;
+  for (std::size_t first = 0; first < words; first += kTableBits) {
+    const std::size_t count = words - first < kTableBits ? words - first : kTableBits;
+    std::int16_t rest[kTableBits] = {};
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::int16_t* const own = weights + 16 * (first + i);
+      for (std::size_t group = 0; group < 3; ++group, tables += kTableEntries) {
+        tabulate_five(own + kTableBits * group, tables);
+      }
+      rest[count - 1 - i] = own[15];
     }
-    // Sums of pairs of lanes of both fit 32 bits.
-    const __m512i mixed =
-        _mm512_add_epi32(_mm512_unpacklo_epi32(upper, lower), _mm512_unpackhi_epi32(upper, lower));
-    __m256i sum =
-        _mm256_add_epi32(_mm512_castsi512_si256(mixed), _mm512_extracti64x4_epi64(mixed, 1));
-    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
-    four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4E));
-    products[row] = std::int64_t{_mm_extract_epi32(four, 0)} * 4096 + _mm_extract_epi32(four, 1);
+    tabulate_five(rest, tables);
+    tables += kTableEntries;
   }
 }
 
-ScoreSums score(const std::int16_t* sums, const std::uint8_t* factors,
-                const std::int16_t* multipliers, std::int16_t fraction, std::uint64_t visible,
-                std::int16_t* above) {
-  const __m512i table = _mm512_maskz_mov_epi16(0xFFFEFFFE, load_twice(multipliers));
+/// Factors of 16 tokens, from four bits a token, as numbers with other bits above the four.
+__m512i load_few_factors(const std::uint8_t* packed) {
+  const __m512i pairs =
+      _mm512_cvtepu8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(packed)));
+  return _mm512_or_si512(pairs, _mm512_slli_epi64(pairs, 28));
+}
+
+void score(const std::int16_t* sums, const ScoredPage& page, const ScoredRow* rows,
+           std::size_t count, std::int16_t* above, ScoreSums* totals) {
   const __m512i one = _mm512_set1_epi16(1);
-  __m512i sum = _mm512_setzero_si512();
-  __m512i squares = _mm512_setzero_si512();
-  for (std::size_t half = 0; half < 2; ++half) {
-    const __m512i x = _mm512_load_si512(sums + kHalf * half);
-    const __m512i m = _mm512_permutexvar_epi16(load_factors(factors + kHalf * half), table);
-    const __m512i low = _mm512_mullo_epi16(x, m);
-    const __m512i floor = _mm512_shldi_epi16(_mm512_mulhi_epi16(x, m), low, 4);
-    const __m512i up = _mm512_and_si512(_mm512_srli_epi16(low, 11), one);
-    const __m512i r = _mm512_add_epi16(_mm512_add_epi16(floor, up), _mm512_set1_epi16(fraction));
-    _mm512_store_si512(above + kHalf * half, r);
-    const __m512i seen = _mm512_maskz_mov_epi16(half_of(visible, half), r);
-    sum = _mm512_dpwssd_epi32(sum, seen, one);
-    squares = _mm512_dpwssd_epi32(squares, seen, seen);
+  const __m512i low = _mm512_set1_epi32(0xFFFF);
+  const __m512i factors[2] = {load_factors(page.factors, 0), load_factors(page.factors, 1)};
+  __m512i few_factors[4];
+  for (std::size_t i = 0; i < 4; ++i) few_factors[i] = load_few_factors(page.factors + 8 * i);
+  for (std::size_t row = 0; row < count; ++row, sums += kTokens, above += kTokens) {
+    // (x * m + 2^11) >> 12, as (2x * 4m + 2^14) >> 15.
+    const __m512i multipliers =
+        _mm512_maskz_slli_epi16(0xFFFEFFFE, load_table(rows[row].multipliers), 2);
+    const __m512i fraction = _mm512_set1_epi16(rows[row].fraction);
+    __m512i sum = _mm512_setzero_si512();
+    __m512i squares = _mm512_setzero_si512();
+    for (std::size_t half = 0; half < 2; ++half) {
+      const __m512i x = load(sums + kHalf * half);
+      const __m512i m = _mm512_permutexvar_epi16(factors[half], multipliers);
+      const __m512i r = _mm512_add_epi16(_mm512_mulhrs_epi16(_mm512_add_epi16(x, x), m), fraction);
+      _mm512_store_si512(above + kHalf * half, r);
+      const __m512i seen = _mm512_maskz_mov_epi16(half_of(page.visible, half), r);
+      sum = _mm512_dpwssd_epi32(sum, seen, one);
+      squares = _mm512_dpwssd_epi32(squares, seen, seen);
+    }
+    const __m512i terms = load(rows[row].noise);
+    __m512i noise = _mm512_setzero_si512();
+    for (std::size_t i = 0; i < 4; ++i) {
+      const auto visible = static_cast<__mmask16>(page.visible >> (16 * i));
+      noise =
+          _mm512_add_epi32(noise, _mm512_maskz_permutexvar_epi32(visible, few_factors[i], terms));
+    }
+    const __m128i all =
+        sums_of(sum, noise, _mm512_and_si512(squares, low), _mm512_srli_epi32(squares, 16));
+    const std::uint64_t both = static_cast<std::uint64_t>(_mm_extract_epi64(all, 1));
+    totals[row] = {_mm_cvtsi128_si32(all), _mm_extract_epi32(all, 1),
+                   static_cast<std::int64_t>((both & 0xFFFFFFFF) + ((both >> 32) << 16))};
   }
-  const __m512i wide =
-      _mm512_add_epi64(_mm512_cvtepu32_epi64(_mm512_castsi512_si256(squares)),
-                       _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64(squares, 1)));
-  return {_mm512_reduce_add_epi32(sum), _mm512_reduce_add_epi64(wide)};
 }
 
 void look_up(const std::uint8_t* factors, const std::int16_t* table, std::int16_t first,
              std::int16_t* numbers) {
-  const __m512i numbers_of = _mm512_mask_set1_epi16(load_twice(table), 0x00010001, first);
+  const __m512i numbers_of = _mm512_mask_set1_epi16(load_table(table), 0x00010001, first);
   for (std::size_t t = 0; t < kTokens; t += kHalf) {
     _mm512_store_si512(numbers + t,
-                       _mm512_permutexvar_epi16(load_factors(factors + t), numbers_of));
+                       _mm512_permutexvar_epi16(widen_factors(factors + t), numbers_of));
   }
 }
 
 void look_up_some(const std::uint8_t* factors, const std::int16_t* table, std::uint64_t tokens,
                   std::int16_t* numbers) {
-  const __m512i numbers_of = load_twice(table);
+  const __m512i numbers_of = load_table(table);
   for (std::size_t half = 0; half < 2; ++half) {
-    const __m512i own = load_factors(factors + kHalf * half);
+    const __m512i own = widen_factors(factors + kHalf * half);
     const __mmask32 some = _mm512_mask_test_epi16_mask(half_of(tokens, half), own, own);
     _mm512_mask_storeu_epi16(numbers + kHalf * half, some,
                              _mm512_permutexvar_epi16(own, numbers_of));
@@ -261,6 +321,7 @@ void avx512::set_score_kernels(PageKernels* kernels) {
   kernels->hadamard = hadamard;
   kernels->plane_sums = plane_sums;
   kernels->mean_products = mean_products;
+  kernels->tabulate = tabulate;
   kernels->score = score;
   kernels->look_up = look_up;
   kernels->look_up_some = look_up_some;

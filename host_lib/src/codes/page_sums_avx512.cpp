@@ -9,27 +9,75 @@ namespace {
 
 using namespace avx512;  // NOLINT(google-build-using-namespace): this file's own other half.
 
-/// acc[0..8) += number * weight * 2^-shift, floored.
-void add_eight(__m512i number, __m512i weight, __m128i shift, __mmask8 mask, std::int64_t* acc) {
-  const __m512i product = _mm512_mul_epi32(number, weight);
-  const __m512i sum =
-      _mm512_add_epi64(_mm512_maskz_loadu_epi64(mask, acc), _mm512_sra_epi64(product, shift));
-  _mm512_mask_storeu_epi64(acc, mask, sum);
+/// Weights of means as numbers by which a mean is multiplied. True if a product may need flooring.
+bool take_weights(const WeightedMeans& means, double* weights) {
+  __mmask8 any = 0;
+  for (std::size_t at = 0; at < means.pages * means.rows; at += 8) {
+    const std::size_t left = means.pages * means.rows - at;
+    const auto mask = static_cast<__mmask8>(left < 8 ? (1U << left) - 1 : 0xFFU);
+    const __m256i shifts = _mm256_maskz_loadu_epi32(mask, means.shifts + at);
+    any |= _mm256_cmpgt_epi32_mask(shifts, _mm256_setzero_si256());
+    const __m512d weight = _mm512_cvtepi32_pd(_mm256_maskz_loadu_epi32(mask, means.weights + at));
+    const __m512d power = _mm512_cvtepi32_pd(_mm256_sub_epi32(_mm256_setzero_si256(), shifts));
+    _mm512_storeu_pd(weights + at, _mm512_scalef_pd(weight, power));
+  }
+  return any != 0;
 }
 
-void add_mean(const std::int8_t* mean, std::size_t dim, int power, std::int32_t weight, int shift,
-              std::int64_t* acc) {
-  // With the power in the weight the product has less than 43 bits, but the weight 34: what can
-  // leaves with the shift.
-  const int common = power < shift ? power : shift;
-  const __m512i weights = _mm512_set1_epi64(std::int64_t{weight});
-  const __m128i right = _mm_cvtsi32_si128(shift - common);
-  const __m128i left = _mm_cvtsi32_si128(power - common);
-  for (std::size_t c = 0; c < dim; c += 8) {
-    const __m512i number =
-        _mm512_cvtepi8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(mean + c)));
-    add_eight(_mm512_sll_epi64(number, left), weights, right, 0xFF, acc + c);
+/// Sixteen channels of kRows rows. Products of a page have less than 2^42, so that sums of
+/// kPagesOfMeans of them are exact as floating-point numbers.
+template <std::size_t kRows, bool kFloors>
+void add_sixteen(const WeightedMeans& means, const double* weights, std::size_t channel,
+                 std::int64_t* acc) {
+  __m512d sums[kRows][2];
+  for (auto& sum : sums) sum[0] = sum[1] = _mm512_setzero_pd();
+  for (std::size_t page = 0; page < means.pages; ++page, weights += means.rows) {
+    const __m512i wide = _mm512_cvtepi8_epi32(
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(means.means[page] + channel)));
+    const __m512d mean[2] = {_mm512_cvtepi32_pd(_mm512_castsi512_si256(wide)),
+                             _mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(wide, 1))};
+    for (std::size_t row = 0; row < kRows; ++row) {
+      const __m512d weight = _mm512_set1_pd(weights[row]);
+      for (std::size_t i = 0; i < 2; ++i) {
+        sums[row][i] =
+            kFloors ? _mm512_add_pd(sums[row][i],
+                                    _mm512_roundscale_pd(_mm512_mul_pd(mean[i], weight),
+                                                         _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC))
+                    : _mm512_fmadd_pd(mean[i], weight, sums[row][i]);
+      }
+    }
   }
+  for (std::size_t row = 0; row < kRows; ++row) {
+    std::int64_t* const own = acc + row * means.dim + channel;
+    for (std::size_t i = 0; i < 2; ++i) {
+      _mm512_storeu_si512(own + 8 * i,
+                          _mm512_add_epi64(load(own + 8 * i), _mm512_cvtpd_epi64(sums[row][i])));
+    }
+  }
+}
+
+template <std::size_t kRows>
+void add_rows(const WeightedMeans& means, const double* weights, bool floors, std::int64_t* acc) {
+  for (std::size_t c = 0; c < means.dim; c += 16) {
+    if (floors) {
+      add_sixteen<kRows, true>(means, weights, c, acc);
+    } else {
+      add_sixteen<kRows, false>(means, weights, c, acc);
+    }
+  }
+}
+
+void add_means(const WeightedMeans& means, std::int64_t* acc) {
+  double weights[kPagesOfMeans * NKV_MAX_GROUP + 8];
+  const bool floors = take_weights(means, weights);
+  std::size_t row = 0;
+  for (; row + 4 <= means.rows; row += 4) {
+    add_rows<4>(means, weights + row, floors, acc + row * means.dim);
+  }
+  const std::size_t left = means.rows - row;
+  if (left == 3) add_rows<3>(means, weights + row, floors, acc + row * means.dim);
+  if (left == 2) add_rows<2>(means, weights + row, floors, acc + row * means.dim);
+  if (left == 1) add_rows<1>(means, weights + row, floors, acc + row * means.dim);
 }
 
 void add_value(const std::int32_t* value, std::size_t dim, std::int32_t weight, int shift,
@@ -39,7 +87,8 @@ void add_value(const std::int32_t* value, std::size_t dim, std::int32_t weight, 
   for (std::size_t c = 0; c < dim; c += 8) {
     const __m512i number =
         _mm512_cvtepi32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(value + c)));
-    add_eight(number, weights, right, 0xFF, acc + c);
+    const __m512i product = _mm512_mul_epi32(number, weights);
+    _mm512_storeu_si512(acc + c, _mm512_add_epi64(load(acc + c), _mm512_sra_epi64(product, right)));
   }
 }
 
@@ -155,7 +204,7 @@ void coded_sums(const CodedValues& values, std::size_t rows, std::int32_t* sums)
 }  // namespace
 
 void avx512::set_sum_kernels(PageKernels* kernels) {
-  kernels->add_mean = add_mean;
+  kernels->add_means = add_means;
   kernels->add_value = add_value;
   kernels->add_signed = add_signed;
   kernels->align_bf16 = align_bf16;

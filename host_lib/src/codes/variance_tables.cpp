@@ -49,6 +49,15 @@ const VarianceTables& variance_tables() {
   return tables;
 }
 
+const DrawTables& draw_tables() {
+  static const DrawTables tables = [] {
+    const VarianceTables& numbers = variance_tables();
+    return DrawTables{FactorTable(numbers.half), FactorTable(numbers.part),
+                      FactorTable(numbers.noise)};
+  }();
+  return tables;
+}
+
 const std::array<std::uint16_t, 128>& weight_mantissas() {
   static const auto table = [] {
     std::array<std::uint16_t, 128> entries;

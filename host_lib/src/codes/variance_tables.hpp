@@ -13,6 +13,7 @@ namespace nearkv {
 
 inline constexpr int kLeastVariance = -160;
 inline constexpr int kMostVariance = 96;
+inline constexpr int kPlainVariance = 13;  ///< What a row without a factor has more.
 inline constexpr int kVarianceUnit = 241;  ///< 2^14 / ln^2 2, in sixteenths of octaves.
 inline constexpr std::size_t kFactors = 16;
 
@@ -30,8 +31,8 @@ class StridedTable {
 
   /// Those of first, first + kStep, .., kFactors of them.
   [[nodiscard]] const T* run(int first) const {
-    const int x = std::clamp(first, kLowest, kLast) - kLowest;
-    return entries_[static_cast<std::size_t>(x % kStep)].data() + x / kStep;
+    const auto x = static_cast<unsigned>(std::clamp(first, kLowest, kLast) - kLowest);
+    return entries_[x % kStep].data() + x / kStep;
   }
 
   [[nodiscard]] T at(int x) const { return *run(std::clamp(x, kFirst, kLast)); }
@@ -53,6 +54,30 @@ class StridedTable {
 template <typename T>
 using VarianceTable = StridedTable<T, 4, kLeastVariance, kMostVariance>;
 
+/// Numbers of a page's tokens by factor, beside each other, by what is that of factor 0 were it one
+/// like the others: that of a row without a factor, which is kPlainVariance more, is in its place.
+template <typename T, int kFirst, int kLast>
+class FactorTable {
+ public:
+  explicit FactorTable(const StridedTable<T, 4, kFirst, kLast>& numbers) {
+    for (int x = kLowest; x <= kLast; ++x) {
+      auto& row = entries_[static_cast<std::size_t>(x - kLowest)];
+      std::copy_n(numbers.run(x), kFactors, row.begin());
+      row[0] = numbers.at(x + kPlainVariance);
+    }
+  }
+
+  /// All kFactors of them.
+  [[nodiscard]] const T* of(int lowest) const {
+    return entries_[static_cast<std::size_t>(std::clamp(lowest, kLowest, kLast) - kLowest)].data();
+  }
+
+ private:
+  static constexpr int kLowest = kFirst - 4 * static_cast<int>(kFactors - 1);
+
+  alignas(64) std::array<std::array<T, kFactors>, kLast - kLowest + 1> entries_{};
+};
+
 struct VarianceTables {
   VarianceTable<std::int16_t> half;               ///< H
   VarianceTable<std::int16_t> key;                ///< KE
@@ -62,6 +87,14 @@ struct VarianceTables {
   StridedTable<std::int16_t, 4, -160, 160> part;  ///< W of minus a distance.
 };
 [[nodiscard]] const VarianceTables& variance_tables();
+
+/// H, W of minus a distance, and terms of N of a page's tokens.
+struct DrawTables {
+  FactorTable<std::int16_t, kLeastVariance, kMostVariance> half;
+  FactorTable<std::int16_t, -160, 160> part;
+  FactorTable<std::int32_t, kLeastVariance, kMostVariance> noise;
+};
+[[nodiscard]] const DrawTables& draw_tables();
 
 /// E: 2^15 * 2^(i / 128).
 [[nodiscard]] const std::array<std::uint16_t, 128>& weight_mantissas();
