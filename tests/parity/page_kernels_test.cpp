@@ -66,6 +66,15 @@ class PageKernelsTest : public testing::TestWithParam<std::size_t> {
 
   [[nodiscard]] std::size_t dim() const { return GetParam(); }
   std::uint64_t tokens() { return random_() & (random_() | random_()); }
+  /// Disjoint sets of tokens by planes.
+  std::array<std::uint64_t, 5> plane_tokens() {
+    std::array<std::uint64_t, 5> sets{};
+    for (std::uint64_t left = ~std::uint64_t{0}; std::uint64_t& set : sets) {
+      set = left & (random_() % 4 == 0 ? 0 : tokens());
+      left &= ~set;
+    }
+    return sets;
+  }
   std::int16_t number(int most) {
     return static_cast<std::int16_t>(
         static_cast<int>(random_() % static_cast<unsigned>(2 * most + 1)) - most);
@@ -99,14 +108,22 @@ TEST_P(PageKernelsTest, SumsOverPlanes) {
         totals[row] += weights[row * padded + c];
       }
     }
-    for (int used = 1; used <= 4; ++used) {
-      const std::uint64_t some = tokens();
-      expect_same<std::int32_t>(
-          rows * kTokens, [&](const PageKernels& kernels, std::int32_t* sums) {
-            kernels.refined_sums(starts.data(), used, some,
-                                 {weights.data(), totals.data(), rows, dim(), padded}, sums);
-          });
+    const auto by_planes = plane_tokens();
+    expect_same<std::int32_t>(rows * kTokens, [&](const PageKernels& kernels, std::int32_t* sums) {
+      kernels.refined_sums({starts.data(), by_planes.data(), dim()},
+                           {weights.data(), totals.data(), rows, padded}, sums);
+    });
+    const auto sums = random_numbers<std::int32_t>(rows * kTokens, -(1 << 18), 1 << 18, random_);
+    const auto factors = random_numbers<std::uint8_t>(kTokens / 2, 0, 255, random_);
+    const auto own_tables = random_numbers<std::int16_t>(rows + 5 * 16, 0, 4095, random_);
+    std::vector<RefinedRow> refined(rows);
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (std::size_t p = 0; p < 5; ++p) refined[row].multipliers[p] = &own_tables[row + 16 * p];
+      refined[row].fraction = number(127);
     }
+    expect_same<std::int16_t>(rows * kTokens, [&](const PageKernels& kernels, std::int16_t* above) {
+      kernels.rescore(sums.data(), factors.data(), by_planes.data(), refined.data(), rows, above);
+    });
   }
 }
 
@@ -144,9 +161,11 @@ TEST_P(PageKernelsTest, SumsOfValues) {
       kernels.align_bf16(row.data(), dim(), 100 + 3 * round, aligned);
     });
     const auto signs = random_numbers<std::int16_t>(dim(), -1, 0, random_);
-    expect_same<std::int64_t>(dim(), [&](const PageKernels& kernels, std::int64_t* acc) {
-      kernels.add_signed(value.data(), signs.data(), dim(), 3922, shift, 1 << 20, acc);
-    });
+    for (const int octaves : {-shift, shift % 26}) {
+      expect_same<std::int64_t>(dim(), [&](const PageKernels& kernels, std::int64_t* acc) {
+        kernels.add_signed(value.data(), signs.data(), dim(), 3922, octaves, 25, acc);
+      });
+    }
   }
 }
 
@@ -182,26 +201,14 @@ TEST_P(PageKernelsTest, SumsOfCodedValues) {
   for (auto& plane : planes) {
     plane = random_numbers<std::uint8_t>(kTokens * dim() / 8, 0, 255, random_);
   }
-  const std::size_t padded = (dim() + 63) / 64 * 64;
+  const std::array<const std::uint8_t*, 3> starts = {planes[0].data(), planes[1].data(),
+                                                     planes[2].data()};
   for (int round = 0; round < 20; ++round) {
-    const auto counts = random_numbers<std::uint8_t>(kTokens, 2, 3, random_);
     const auto shares = random_numbers<std::uint16_t>(kRows * kTokens, 0, 17884, random_);
-    const CodedValues values{{planes[0].data(), planes[1].data(), planes[2].data()},
-                             dim(),
-                             padded,
-                             tokens(),
-                             counts.data(),
-                             shares.data()};
-    Numbers<std::int32_t> own(kRows * padded);
-    Numbers<std::int32_t> expected(kRows * padded);
-    page_kernels().coded_sums(values, kRows, own.data());
-    portable_page_kernels().coded_sums(values, kRows, expected.data());
-    for (std::size_t at = 0; at < kRows; ++at) {
-      const auto first = static_cast<std::ptrdiff_t>(at * padded);
-      EXPECT_TRUE(std::equal(own.begin() + first,
-                             own.begin() + first + static_cast<std::ptrdiff_t>(dim()),
-                             expected.begin() + first));
-    }
+    const auto by_planes = plane_tokens();
+    expect_same<std::int32_t>(kRows * dim(), [&](const PageKernels& kernels, std::int32_t* sums) {
+      kernels.coded_sums({starts.data(), by_planes.data(), dim()}, shares.data(), kRows, sums);
+    });
   }
 }
 

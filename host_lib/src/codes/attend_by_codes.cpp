@@ -1,7 +1,6 @@
 #include "codes/attend_by_codes.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -33,6 +32,21 @@ void answer_sums(const AttendContext& context, const CodeScratch& scratch, Atten
   result->traffic += scratch.list.traffic();
   result->nonfinite = scratch.list.hides_nonfinite();
   result->bound.assign(context.query.rows(), 0.0F);
+}
+
+template <typename Item>
+std::uint32_t first_page(std::span<const Item> items) {
+  return items.empty() ? std::numeric_limits<std::uint32_t>::max() : items.front().page;
+}
+
+/// Takes off the items of a page that they begin with.
+template <typename Item>
+std::span<const Item> take_page(std::uint32_t page, std::span<const Item>* items) {
+  std::size_t count = 0;
+  while (count < items->size() && (*items)[count].page == page) ++count;
+  const std::span<const Item> taken = items->first(count);
+  *items = items->subspan(count);
+  return taken;
 }
 
 /// One BOUNDED command.
@@ -147,67 +161,41 @@ class BoundedByCodes {
     }
   }
 
-  /// Pages of what is chosen, ascending.
+  /// What is chosen, by page.
   void gather_pages() {
     std::vector<std::uint32_t>& pages = scratch_->pages;
+    std::vector<PageChoice>& choices = scratch_->page_choices;
     pages.clear();
-    const auto add = [&](std::uint32_t page) {
-      if (pages.empty() || pages.back() != page) pages.push_back(page);
-    };
-    for (const PageDemand& demand : scratch_->demands) add(demand.page);
-    for (const GranuleChoice& choice : scratch_->choice.keys) add(choice.page);
-    for (const GranuleChoice& choice : scratch_->choice.values) add(choice.page);
-    std::ranges::sort(pages);
-    pages.erase(std::unique(pages.begin(), pages.end()), pages.end());
+    choices.clear();
+    std::span<const PageDemand> demands = scratch_->demands;
+    std::span<const GranuleChoice> keys = scratch_->choice.keys;
+    std::span<const GranuleChoice> values = scratch_->choice.values;
+    while (!demands.empty() || !keys.empty() || !values.empty()) {
+      PageChoice& next = choices.emplace_back();
+      next.page = std::min({first_page(demands), first_page(keys), first_page(values)});
+      next.has_rows = !take_page(next.page, &demands).empty();
+      next.keys = take_page(next.page, &keys);
+      next.values = take_page(next.page, &values);
+      pages.push_back(next.page);
+    }
   }
 
   Outcome take(const Traffic& planned) {
-    CodeState& state = list().state();
     gather_pages();
     // Where a round touches most pages, all of them are summed anew.
-    const bool are_few = 2 * scratch_->pages.size() < state.pages().size();
+    const bool are_few = 2 * scratch_->pages.size() < list().state().pages().size();
     if (are_few) list().take_out(scratch_->pages, &scratch_->sums);
     const Outcome outcome = list().read_rows(scratch_->demands, &scratch_->scores);
     if (!outcome.ok()) return outcome;
     list().traffic().refine += planned.refine;
     list().traffic().value += planned.value - list().costs(scratch_->demands).value;
-    refined_.clear();
-    for (const GranuleChoice& choice : scratch_->choice.keys) {
-      if (choice.planes == state.key_planes(choice.page)[choice.granule]) continue;
-      state.set_key_planes(choice.page, choice.granule, choice.planes);
-      if (refined_.empty() || refined_.back() != choice.page) refined_.push_back(choice.page);
-    }
-    for (const GranuleChoice& choice : scratch_->choice.values) {
-      state.set_value_planes(choice.page, choice.granule, choice.planes);
-    }
-    list().refine(refined_,
-                  [&](PageScorer* scorer, std::size_t page) { return refine_page(scorer, page); });
-    list().weigh(scratch_->pages, &errors());
+    list().read_planes(scratch_->page_choices, &errors());
     if (are_few) {
       list().put_back(scratch_->pages, &scratch_->sums);
     } else {
       list().sum(&scratch_->sums);
     }
     return {};
-  }
-
-  /// Scores tokens of granules anew whose planes have become more in this round.
-  bool refine_page(PageScorer* scorer, std::size_t page) {
-    const CodeState& state = list().state();
-    const auto first = std::ranges::lower_bound(
-        scratch_->choice.keys, page, {}, [](const GranuleChoice& choice) { return choice.page; });
-    std::array<std::uint64_t, NKV_KEY_CODE_PLANES + 1> tokens{};
-    for (auto choice = first; choice != scratch_->choice.keys.end() && choice->page == page;
-         ++choice) {
-      tokens[choice->planes] |= state.key_granules().mask(choice->granule);
-    }
-    const std::uint64_t unread = state.pages()[page].visible & ~state.reads()[page].key_rows;
-    bool is_loud = false;
-    for (int planes = 2; planes <= NKV_KEY_CODE_PLANES; ++planes) {
-      const std::uint64_t some = tokens[static_cast<std::size_t>(planes)] & unread;
-      if (some != 0) is_loud |= scorer->refine(page, some, planes);
-    }
-    return is_loud;
   }
 
   Outcome answer(Bounds bounds) {
@@ -239,7 +227,6 @@ class BoundedByCodes {
   AttendResult* result_;
   std::optional<int> threshold_;
   std::vector<GranuleChoice> kept_values_;
-  std::vector<std::uint32_t> refined_;
   unsigned rounds_ = 0;
 };
 
@@ -252,7 +239,7 @@ Outcome begin(const CodedQuestion& question, CodeScratch* scratch, RowErrors* er
   if (!outcome.ok()) return outcome;
   scratch->pages.clear();
   for (const PageDemand& demand : scratch->list.plain()) scratch->pages.push_back(demand.page);
-  scratch->list.weigh(scratch->pages, nullptr);
+  scratch->list.weigh(scratch->pages);
   return {};
 }
 
@@ -285,7 +272,7 @@ Outcome tail_by_codes(const AttendContext& context, const AttendSpec& request, C
   outcome = list.read_rows(scratch->demands, &scratch->scores);
   if (!outcome.ok()) return outcome;
   if (list.is_loud()) return answer_dense(context, request, list, result);
-  list.weigh(scratch->pages, nullptr);
+  list.weigh(scratch->pages);
   list.sum(&scratch->sums);
   answer_sums(context, *scratch, result);
   return {};

@@ -36,13 +36,16 @@ struct RowPage {
   std::int16_t log_spread = 0;  ///< tau
 };
 
+/// Tokens of a page's keys by how many planes of them are read.
+using PlaneTokens = std::array<std::uint64_t, NKV_KEY_CODE_PLANES + 1>;
+
 /// What has been read of a page besides its plane 0.
 struct PageReads {
   std::uint64_t key_rows = 0;
   std::uint64_t value_rows = 0;
-  /// Tokens of granules of K with so many planes, of which one is not told,
-  std::array<std::uint64_t, NKV_KEY_CODE_PLANES + 1> refined{};
-  /// and of granules of V, of which none is not.
+  /// Tokens of granules of K with so many planes, where those were ever more than one,
+  PlaneTokens refined{};
+  /// and of granules of V.
   std::array<std::uint64_t, NKV_VALUE_CODE_PLANES + 1> valued{};
   std::int32_t first_exact = -1;  ///< The last key row read, as a place among ExactRow.
 
@@ -123,12 +126,12 @@ class CodeState {
 
   /// A granule has so many planes from now on.
   void set_key_planes(std::size_t page, std::size_t granule, unsigned planes) {
-    key_planes(page)[granule] = static_cast<std::uint8_t>(planes);
-    if (planes > 1) move_tokens(&reads_[page].refined, key_granules_.mask(granule), planes);
+    set_planes(planes, key_granules_.mask(granule), &key_planes(page)[granule],
+               reads_[page].refined);
   }
   void set_value_planes(std::size_t page, std::size_t granule, unsigned planes) {
-    value_planes(page)[granule] = static_cast<std::uint8_t>(planes);
-    if (planes > 0) move_tokens(&reads_[page].valued, value_granules_.mask(granule), planes);
+    set_planes(planes, value_granules_.mask(granule), &value_planes(page)[granule],
+               reads_[page].valued);
   }
 
   /// Adds a token whose key row was read; its logits are the caller's to fill in.
@@ -161,11 +164,11 @@ class CodeState {
   static constexpr int kFlatVariance = -(1 << 20);
 
  private:
-  template <std::size_t kCount>
-  static void move_tokens(std::array<std::uint64_t, kCount>* sets, std::uint64_t tokens,
-                          unsigned planes) {
-    for (std::uint64_t& set : *sets) set &= ~tokens;
-    (*sets)[planes] |= tokens;
+  static void set_planes(unsigned planes, std::uint64_t tokens, std::uint8_t* own,
+                         std::span<std::uint64_t> sets) {
+    sets[*own] &= ~tokens;
+    sets[planes] |= tokens;
+    *own = static_cast<std::uint8_t>(planes);
   }
 
   const CodeQuery* query_;

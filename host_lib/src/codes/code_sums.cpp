@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMeanBits = 18;
 constexpr std::int64_t kMostValue = (std::int64_t{1} << 24) - 1;
-constexpr std::int64_t kMostResidual = std::int64_t{1} << 48;
+constexpr int kMostResidual = 48;  ///< Bits.
 
 /// Where the rest's weight has its integer part.
 std::int64_t rest_octave(const RowPage& page) {
@@ -35,13 +35,20 @@ LogitWeight rest_weight(const RowPage& page, std::int64_t reference) {
 /// Whether a mean, moved by so many octaves, is a value that nothing is cut off from.
 bool is_mean_short(int power) { return power >= 0 && power <= 16; }
 
-/// F of a factor after so many planes.
-std::uint16_t residual_factor(unsigned factor, int planes) {
-  if (factor == 0) return 0;
-  const Octaves octave = octaves(kValueCodes.factor_step * (static_cast<int>(factor) - kTopFactor));
-  const std::int64_t ratio = kValueCodes.ratio[static_cast<std::size_t>(planes - 1)];
-  return static_cast<std::uint16_t>(octave.mantissa * ratio >> (-octave.power - 11 + 4));
-}
+/// F by factor, of two planes and of three.
+constexpr auto kResidualFactors = [] {
+  std::array<std::array<std::int16_t, kTopFactor + 1>, NKV_VALUE_CODE_PLANES - 1> all{};
+  for (std::size_t planes = 2; planes <= NKV_VALUE_CODE_PLANES; ++planes) {
+    for (int factor = 1; factor <= kTopFactor; ++factor) {
+      const Octaves octave = octaves(kValueCodes.factor_step * (factor - kTopFactor));
+      const int product = octave.mantissa * kValueCodes.ratio[planes - 1];
+      // All 16 bits of it count.
+      all[planes - 2][static_cast<std::size_t>(factor)] =
+          static_cast<std::int16_t>(product >> (-octave.power - 11 + 4));
+    }
+  }
+  return all;
+}();
 
 }  // namespace
 
@@ -88,8 +95,7 @@ void PageSummer::begin(const CodeState* state, const PageList* list, std::size_t
   mean_.reserve(dim_);
   value_.reserve(NKV_MAX_HEAD_DIM);
   decoded_.reserve(NKV_MAX_HEAD_DIM);
-  padded_ = (dim_ + 63) / 64 * 64;
-  coded_.reserve(state->rows() * padded_);
+  coded_.reserve(state->rows() * dim_);
   wide_.reserve(dim_);
   shares_.reserve(state->rows() * NKV_PAGE_TOKENS);
   for (Means* const means : {&whole_, &cut_off_}) {
@@ -227,43 +233,40 @@ void PageSummer::add_alone(std::size_t page, const RowSource& rows, CodeSums* su
   });
 }
 
+/// F of a page's tokens by planes, to factors_.
+void PageSummer::take_residual_factors(const CodedPage& coded,
+                                       std::span<const std::uint64_t> tokens) {
+  kernels_->unpack_factors(coded.values.factors, value_factors_.data());
+  std::fill_n(factors_.data(), NKV_PAGE_TOKENS, std::int16_t{0});
+  for (std::size_t planes = 2; planes < tokens.size(); ++planes) {
+    if (tokens[planes] == 0) continue;
+    kernels_->look_up_some(value_factors_.data(), kResidualFactors[planes - 2].data(),
+                           tokens[planes], factors_.data());
+  }
+}
+
 void PageSummer::add_residuals(std::size_t page, CodeSums* sums) {
   const CodedPage& coded = state_->pages()[page];
   const PageReads& reads = state_->reads()[page];
   const std::size_t rows = sums->rows();
-  CodedValues values{
-      .planes = {coded.values.planes[0], coded.values.planes[1], coded.values.planes[2]},
-      .dim = dim_,
-      .padded = padded_,
-      .tokens = 0,
-      .counts = counts_.data(),
-      .shares = shares_.data()};
-  const std::uint64_t coded_tokens = coded.visible & ~reads.value_rows;
-  kernels_->unpack_factors(coded.values.factors, value_factors_.data());
-  std::fill_n(factors_.data(), NKV_PAGE_TOKENS, std::int16_t{0});
-  for (int planes = 2; planes <= NKV_VALUE_CODE_PLANES; ++planes) {
-    const std::uint64_t tokens = reads.valued[static_cast<std::size_t>(planes)] & coded_tokens;
-    if (tokens == 0) continue;
-    std::array<std::int16_t, 16> table;
-    for (unsigned factor = 0; factor < table.size(); ++factor) {
-      table[factor] = static_cast<std::int16_t>(residual_factor(factor, planes));
-    }
-    kernels_->look_up_some(value_factors_.data(), table.data(), tokens, factors_.data());
-    for_each_bit(tokens,
-                 [&](std::size_t token) { counts_[token] = static_cast<std::uint8_t>(planes); });
-  }
+  auto tokens = reads.valued;
+  for (std::uint64_t& some : tokens) some &= coded.visible & ~reads.value_rows;
+  take_residual_factors(coded, tokens);
   std::array<std::uint64_t, NKV_MAX_GROUP> of_row;
+  std::uint64_t of_any = 0;
   for (std::size_t row = 0; row < rows; ++row) {
     of_row[row] = kernels_->coded_shares(state_->drawn(page, row), state_->row_page(page, row).top,
                                          factors_.data(), shares_.data() + row * NKV_PAGE_TOKENS);
-    values.tokens |= of_row[row];
+    of_any |= of_row[row];
   }
-  if (values.tokens == 0) return;
-  kernels_->coded_sums(values, rows, coded_.data());
+  if (of_any == 0) return;
+  for (std::uint64_t& some : tokens) some &= of_any;
+  kernels_->coded_sums({coded.values.planes.data(), tokens.data(), dim_}, shares_.data(), rows,
+                       coded_.data());
   for (std::size_t row = 0; row < rows; ++row) {
     if (of_row[row] == 0) continue;
     const RowPage& scored = state_->row_page(page, row);
-    add_transposed(coded, coded_.data() + row * padded_,
+    add_transposed(coded, coded_.data() + row * dim_,
                    scored.top + scored.octave - sums->reference[row], sums->values(row).data());
   }
 }
@@ -272,20 +275,21 @@ void PageSummer::add_residuals(std::size_t page, CodeSums* sums) {
 void PageSummer::add_transposed(const CodedPage& coded, std::int32_t* sums, std::int64_t octaves_up,
                                 std::int64_t* acc) {
   const Octaves top = octaves(coded.values.top);
-  const std::int64_t power = octaves_up + top.power + 4 - value_exponent_ + 150 - kTransposeBits;
-  const int shift = static_cast<int>(std::max<std::int64_t>(power, -256));
-  const bool is_one_block = is_one_short_block(dim_);
-  if (is_one_block && shift <= -kTransposeBits) {
-    // The same with the transform's 15 bits taken off the shift.
+  const std::int64_t power = octaves_up + top.power + 4 - value_exponent_ + 150;
+  if (is_one_short_block(dim_)) {
+    // The transform's 15 bits and the shift by them cancel.
     kernels_->hadamard(sums, dim_);
     kernels_->add_signed(sums, minus_signs(coded.sign_set).data(), dim_, top.mantissa,
-                         std::min(-shift - kTransposeBits, 63), kMostResidual, acc);
+                         static_cast<int>(std::clamp<std::int64_t>(power, -63, kMostResidual)),
+                         kMostResidual, acc);
     return;
   }
+  const int shift = static_cast<int>(std::max<std::int64_t>(power - kTransposeBits, -256));
   std::copy_n(sums, dim_, wide_.data());
   transpose(wide_.data(), dim_, coded.sign_set);
   for (std::size_t c = 0; c < dim_; ++c) {
-    acc[c] += scale_saturating(Int128{wide_.data()[c]} * top.mantissa, shift, kMostResidual);
+    acc[c] += scale_saturating(Int128{wide_.data()[c]} * top.mantissa, shift,
+                               std::int64_t{1} << kMostResidual);
   }
 }
 

@@ -82,6 +82,7 @@ class PageSummer {
   void add_weighted(const LogitWeight& weight, const std::int32_t* value, std::size_t row,
                     CodeSums* sums) const;
   void add_alone(std::size_t page, const RowSource& rows, CodeSums* sums);
+  void take_residual_factors(const CodedPage& coded, std::span<const std::uint64_t> tokens);
   void add_residuals(std::size_t page, CodeSums* sums);
   void add_transposed(const CodedPage& coded, std::int32_t* sums, std::int64_t octaves_up,
                       std::int64_t* acc);
@@ -89,19 +90,17 @@ class PageSummer {
   const CodeState* state_ = nullptr;
   const PageKernels* kernels_ = nullptr;
   std::size_t dim_ = 0;
-  std::size_t padded_ = 0;
   int value_exponent_ = 0;
   Means whole_;                        // Pages of which no product is cut off,
   Means cut_off_;                      // and others.
   AlignedNumbers<std::int32_t> mean_;  // v~ of the page that is added.
   AlignedNumbers<std::int32_t> value_;
   AlignedNumbers<float> decoded_;
-  AlignedNumbers<std::int32_t> coded_;  // Y, [rows][padded].
+  AlignedNumbers<std::int32_t> coded_;  // Y, [rows][dim].
   AlignedNumbers<std::int64_t> wide_;
   AlignedNumbers<std::uint16_t> shares_;  // u, [rows][PAGE_TOKENS].
   AlignedNumbers<std::int16_t> factors_;  // F of a page's tokens, without sign.
   AlignedNumbers<std::uint8_t> value_factors_;
-  std::array<std::uint8_t, NKV_PAGE_TOKENS> counts_{};
 };
 
 /// v as an integer of a list with that largest exponent (1.3), channel order.

@@ -33,10 +33,15 @@ void fetch_rows(const RowSource& rows, std::uint64_t tokens) {
   });
 }
 
-/// Asks for a plane of a page whose rows have `dim` channels.
-void fetch_plane(const std::uint8_t* plane, std::size_t dim) {
-  for (std::size_t offset = 0; offset < dim * NKV_PAGE_TOKENS / 8; offset += NKV_BURST_BYTES) {
-    __builtin_prefetch(plane + offset, 0, 2);
+/// Asks for a granule of planes from `first` to `end`.
+void fetch_granule(const CodedTensor& tensor, const Granules& granules, std::size_t number,
+                   std::size_t first, std::size_t end) {
+  const std::size_t bytes = granules.bursts * NKV_BURST_BYTES;
+  for (std::size_t plane = first; plane < end; ++plane) {
+    const std::uint8_t* const start = tensor.planes[plane] + number * bytes;
+    for (std::size_t offset = 0; offset < bytes; offset += NKV_BURST_BYTES) {
+      __builtin_prefetch(start + offset, 0, 3);
+    }
   }
 }
 
@@ -330,39 +335,87 @@ void CodedList::take_key_rows(const PageDemand& demand, const std::int64_t* scor
   }
 }
 
-void CodedList::refine(std::span<const std::uint32_t> pages,
-                       const std::function<bool(PageScorer*, std::size_t)>& refine) {
+void CodedList::refine(std::span<const std::uint32_t> pages, std::span<const std::uint64_t> tokens,
+                       int planes) {
+  std::atomic<bool> is_loud{false};
+  question_->workers->for_each(pages.size(), kRowPagesAtATime,
+                               [&](unsigned member, std::size_t begin, std::size_t end) {
+                                 for (std::size_t i = begin; i < end; ++i) {
+                                   PlaneTokens by_planes{};
+                                   by_planes[static_cast<std::size_t>(planes)] = tokens[pages[i]];
+                                   if (workers_[member]->scorer.refine(pages[i], by_planes)) {
+                                     is_loud.store(true, std::memory_order_relaxed);
+                                   }
+                                 }
+                               });
+  is_loud_ |= is_loud.load(std::memory_order_relaxed);
+}
+
+void CodedList::read_planes(std::span<const PageChoice> choices, RowErrors* errors) {
   std::atomic<bool> is_loud{false};
   question_->workers->for_each(
-      pages.size(), kRowPagesAtATime, [&](unsigned member, std::size_t begin, std::size_t end) {
+      choices.size(), kRowPagesAtATime, [&](unsigned member, std::size_t begin, std::size_t end) {
+        Worker& worker = *workers_[member];
         for (std::size_t i = begin; i < end; ++i) {
-          if (i + 1 < end) {
-            fetch_plane(state_.pages()[pages[i + 1]].keys.planes[1], question_->query.dim());
-          }
-          if (refine(&workers_[member]->scorer, pages[i])) {
+          if (i + 1 < end) fetch_key_planes(choices[i + 1]);
+          const std::size_t page = choices[i].page;
+          if (take_planes(choices[i], &worker.scorer)) {
             is_loud.store(true, std::memory_order_relaxed);
           }
+          worker.granules.measure(page, !is_nothing(errors->scale(page).residual), &errors->logs());
         }
       });
   is_loud_ |= is_loud.load(std::memory_order_relaxed);
 }
 
-void CodedList::weigh(std::span<const std::uint32_t> pages, RowErrors* errors) {
-  question_->workers->for_each(
-      pages.size(), kRowPagesAtATime, [&](unsigned member, std::size_t begin, std::size_t end) {
-        Worker& worker = *workers_[member];
-        for (std::size_t i = begin; i < end; ++i) {
-          if (state_.reads()[pages[i]].any_valued() != 0) {
-            const CodedTensor& values = state_.pages()[pages[i]].values;
-            fetch_plane(values.planes[0], question_->value_dim);
-            fetch_plane(values.planes[1], question_->value_dim);
-          }
-          worker.scorer.weigh(pages[i]);
-          if (errors == nullptr) continue;
-          worker.granules.measure(pages[i], !is_nothing(errors->scale(pages[i]).residual),
-                                  &errors->logs());
-        }
-      });
+/// Asks for the planes of keys that a choice adds, before they are taken.
+void CodedList::fetch_key_planes(const PageChoice& choice) const {
+  const CodedPage& coded = state_.pages()[choice.page];
+  const std::uint8_t* const planes = state_.key_planes(choice.page);
+  for (const GranuleChoice& key : choice.keys) {
+    fetch_granule(coded.keys, state_.key_granules(), key.granule, planes[key.granule], key.planes);
+  }
+}
+
+/// Asks for what has been read of a page's values.
+void CodedList::fetch_values(std::size_t page) const {
+  const PageReads& reads = state_.reads()[page];
+  if (reads.value_rows != 0) fetch_rows(value_sources_[page], reads.value_rows);
+  if (reads.any_valued() == 0) return;
+  const Granules& granules = state_.value_granules();
+  const std::uint8_t* const planes = state_.value_planes(page);
+  for (std::size_t number = 0; number < granules.count; ++number) {
+    fetch_granule(state_.pages()[page].values, granules, number, 0, planes[number]);
+  }
+}
+
+/// Whether a score becomes loud.
+bool CodedList::take_planes(const PageChoice& choice, PageScorer* scorer) {
+  const std::size_t page = choice.page;
+  const std::uint64_t unread = state_.pages()[page].visible & ~state_.reads()[page].key_rows;
+  PlaneTokens refined{};
+  bool is_refined = false;
+  for (const GranuleChoice& key : choice.keys) {
+    if (key.planes == state_.key_planes(page)[key.granule]) continue;
+    state_.set_key_planes(page, key.granule, key.planes);
+    refined[key.planes] |= state_.key_granules().mask(key.granule) & unread;
+    is_refined = true;
+  }
+  for (const GranuleChoice& value : choice.values) {
+    state_.set_value_planes(page, value.granule, value.planes);
+  }
+  const bool is_loud = is_refined && scorer->refine(page, refined);
+  // Planes of values change no weight.
+  if (is_refined || choice.has_rows) scorer->weigh(page);
+  return is_loud;
+}
+
+void CodedList::weigh(std::span<const std::uint32_t> pages) {
+  question_->workers->for_each(pages.size(), kRowPagesAtATime,
+                               [&](unsigned member, std::size_t begin, std::size_t end) {
+                                 for (std::size_t i = begin; i < end; ++i)
+                                   workers_[member]->scorer.weigh(pages[i]);
+                               });
 }
 
 /// Asks for what is going to be read of the page after this one, where alike pages have it.
@@ -394,6 +447,7 @@ void CodedList::sum_pages(std::size_t count, const std::function<std::size_t(std
   question_->workers->for_each(
       count, kPagesAtATime, [&](unsigned member, std::size_t begin, std::size_t end) {
         for (std::size_t i = begin; i < end; ++i) {
+          if (i + 1 < end) fetch_values(page_at(i + 1));
           const std::size_t page = page_at(i);
           workers_[member]->summer.add(page, value_sources_[page], &workers_[member]->sums);
         }

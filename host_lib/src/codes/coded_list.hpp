@@ -13,6 +13,7 @@
 #include "attend/exact.hpp"
 #include "attend/query.hpp"
 #include "attend/traffic.hpp"
+#include "codes/code_choice.hpp"
 #include "codes/code_errors.hpp"
 #include "codes/code_query.hpp"
 #include "codes/code_state.hpp"
@@ -28,6 +29,14 @@ struct PageDemand {
   std::uint32_t page = 0;  ///< Among the listed ones.
   std::uint64_t key_rows = 0;
   std::uint64_t value_rows = 0;
+};
+
+/// What is chosen of one page.
+struct PageChoice {
+  std::uint32_t page = 0;  ///< Among the listed ones.
+  bool has_rows = false;   ///< Whether rows of it are read.
+  std::span<const GranuleChoice> keys;
+  std::span<const GranuleChoice> values;
 };
 
 /// What a scan makes of each page.
@@ -83,13 +92,16 @@ class CodedList {
   /// gets S of key rows, [rows] for each token, in the order of demands.
   Outcome read_rows(std::span<const PageDemand> demands, std::vector<std::int64_t>* scores);
 
-  /// Scores tokens of pages anew by more planes: refine(scorer, page) does that of one page and
-  /// returns whether it became loud. For all of `pages`, by all workers.
-  void refine(std::span<const std::uint32_t> pages,
-              const std::function<bool(PageScorer*, std::size_t)>& refine);
+  /// Scores tokens of each page anew by `planes` planes: those of `tokens`, by page.
+  void refine(std::span<const std::uint32_t> pages, std::span<const std::uint64_t> tokens,
+              int planes);
 
-  /// Weighs pages anew, and measures their granules if `errors` is not null.
-  void weigh(std::span<const std::uint32_t> pages, RowErrors* errors);
+  /// Reads planes of granules, and makes scores, weights and errors of their pages anew, after
+  /// chosen rows have been read. `errors` measures what the list was scanned with.
+  void read_planes(std::span<const PageChoice> choices, RowErrors* errors);
+
+  /// Weighs pages of which rows were read.
+  void weigh(std::span<const std::uint32_t> pages);
 
   /// Sums of all pages.
   void sum(CodeSums* sums);
@@ -110,6 +122,9 @@ class CodedList {
   template <typename Visit>
   void for_each_page(const Visit& visit);
   void fetch_next(const PageView& view, const PageDemand& next) const;
+  void fetch_key_planes(const PageChoice& choice) const;
+  void fetch_values(std::size_t page) const;
+  bool take_planes(const PageChoice& choice, PageScorer* scorer);
   [[nodiscard]] std::vector<std::int64_t> references() const;
   void sum_pages(std::size_t count, const std::function<std::size_t(std::size_t)>& page_at,
                  const CodeSums& sums);

@@ -227,22 +227,49 @@ void granule_logs(const TermParts& terms, std::uint64_t tokens, std::size_t gran
   }
 }
 
-void refined_sums(const std::uint8_t* const* planes, int count, std::uint64_t tokens,
-                  const WeightRows& weights, std::int32_t* sums) {
-  const std::size_t row_bytes = weights.dim / 8;
-  for (std::size_t row = 0; row < weights.rows; ++row) {
-    const std::int16_t* const own = weights.weights + row * weights.padded;
+/// Calls use(token, planes) for the tokens of which at least two planes are read.
+template <typename Use>
+void for_each_refined(const PlaneRows& rows, int most, const Use& use) {
+  for (int planes = 2; planes <= most; ++planes) {
     for (std::size_t t = 0; t < kTokens; ++t) {
-      if (!has(tokens, t)) continue;
+      if (has(rows.tokens[planes], t)) use(t, planes);
+    }
+  }
+}
+
+/// Whether a plane has a bit of a token set.
+bool is_set(const PlaneRows& rows, int plane, std::size_t token, std::size_t channel) {
+  return (rows.planes[plane][token * (rows.dim / 8) + channel / 8] >> (channel % 8) & 1) != 0;
+}
+
+void refined_sums(const PlaneRows& keys, const WeightRows& weights, std::int32_t* sums) {
+  for_each_refined(keys, NKV_KEY_CODE_PLANES, [&](std::size_t token, int planes) {
+    for (std::size_t row = 0; row < weights.rows; ++row) {
+      const std::int16_t* const own = weights.weights + row * weights.padded;
       std::int32_t sum = 0;
-      for (int plane = 0; plane < count; ++plane) {
-        const std::uint8_t* const bits = planes[plane] + t * row_bytes;
+      for (int plane = 0; plane < planes; ++plane) {
         sum *= 2;
-        for (std::size_t c = 0; c < weights.dim; ++c) {
-          sum += (bits[c / 8] >> (c % 8) & 1) != 0 ? own[c] : -own[c];
+        for (std::size_t c = 0; c < keys.dim; ++c) {
+          sum += is_set(keys, plane, token, c) ? own[c] : -own[c];
         }
       }
-      sums[row * kTokens + t] = sum;
+      sums[row * kTokens + token] = sum;
+    }
+  });
+}
+
+void rescore(const std::int32_t* sums, const std::uint8_t* factors, const std::uint64_t* tokens,
+             const RefinedRow* refined, std::size_t rows, std::int16_t* above) {
+  std::array<std::uint8_t, kTokens> own;
+  unpack_factors(factors, own.data());
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t planes = 2; planes <= NKV_KEY_CODE_PLANES; ++planes) {
+      for (std::size_t t = 0; t < kTokens; ++t) {
+        if (!has(tokens[planes], t)) continue;
+        const std::int32_t m = own[t] == 0 ? 0 : refined[row].multipliers[planes][own[t]];
+        const std::int32_t residual = (sums[row * kTokens + t] * m + (1 << 11)) >> 12;
+        above[row * kTokens + t] = static_cast<std::int16_t>(residual + refined[row].fraction);
+      }
     }
   }
 }
@@ -300,10 +327,14 @@ void add_value(const std::int32_t* value, std::size_t dim, std::int32_t weight, 
 }
 
 void add_signed(const std::int32_t* numbers, const std::int16_t* minus, std::size_t dim,
-                std::int32_t mantissa, int shift, std::int64_t most, std::int64_t* acc) {
+                std::int32_t mantissa, int power, int most, std::int64_t* acc) {
+  const int left = std::max(power, 0);
+  const int right = std::max(-power, 0);
+  const std::int64_t largest = std::int64_t{1} << (most - left);
   for (std::size_t c = 0; c < dim; ++c) {
     const std::int64_t number = (numbers[c] ^ minus[c]) - minus[c];
-    acc[c] += std::clamp((number * mantissa) >> shift, -most, most);
+    acc[c] +=
+        std::clamp((number * mantissa) >> right, -largest, largest) * (std::int64_t{1} << left);
   }
 }
 
@@ -318,24 +349,21 @@ void align_bf16(const std::uint16_t* row, std::size_t dim, int exponent, std::in
   }
 }
 
-void coded_sums(const CodedValues& values, std::size_t rows, std::int32_t* sums) {
-  std::fill_n(sums, rows * values.padded, 0);
-  const std::size_t row_bytes = values.dim / 8;
-  for (std::size_t t = 0; t < kTokens; ++t) {
-    if (!has(values.tokens, t)) continue;
+void coded_sums(const PlaneRows& values, const std::uint16_t* shares, std::size_t rows,
+                std::int32_t* sums) {
+  std::fill_n(sums, rows * values.dim, 0);
+  for_each_refined(values, NKV_VALUE_CODE_PLANES, [&](std::size_t token, int planes) {
     for (std::size_t row = 0; row < rows; ++row) {
-      const std::int32_t share = values.shares[row * kTokens + t];
-      if (share == 0) continue;
-      std::int32_t* const own = sums + row * values.padded;
-      for (int plane = 0; plane < values.counts[t]; ++plane) {
-        const std::uint8_t* const bits = values.planes[plane] + t * row_bytes;
-        const std::int32_t part = share << (2 - plane);
+      const std::int32_t share = shares[row * kTokens + token];
+      std::int32_t* const own = sums + row * values.dim;
+      for (int plane = 0; plane < planes; ++plane) {
+        const std::int32_t part = share << (NKV_VALUE_CODE_PLANES - 1 - plane);
         for (std::size_t c = 0; c < values.dim; ++c) {
-          own[c] += (bits[c / 8] >> (c % 8) & 1) != 0 ? part : -part;
+          own[c] += is_set(values, plane, token, c) ? part : -part;
         }
       }
     }
-  }
+  });
 }
 
 void output_products(const std::int8_t* mean, const std::int16_t* outputs, std::size_t dim,
@@ -402,6 +430,7 @@ const PageKernels& portable_page_kernels() {
       .coded_sums = coded_sums,
       .output_products = output_products,
       .refined_sums = refined_sums,
+      .rescore = rescore,
       .raise_keys = raise_keys,
       .raise_prices = raise_prices,
       .at_least = at_least,

@@ -64,14 +64,11 @@ struct WeightedMeans {
 };
 inline constexpr std::size_t kPagesOfMeans = 32;
 
-/// Values of a page of which some planes are read.
-struct CodedValues {
-  const std::uint8_t* planes[3];  ///< [PAGE_TOKENS][dim / 8] each.
+/// Tokens of a page of whose rows some planes are read.
+struct PlaneRows {
+  const std::uint8_t* const* planes;  ///< [PAGE_TOKENS][dim / 8] each.
+  const std::uint64_t* tokens;        ///< By how many planes; those of no number have none.
   std::size_t dim;
-  std::size_t padded;
-  std::uint64_t tokens;         ///< Of which planes were read, and that have a share.
-  const std::uint8_t* counts;   ///< Planes by token.
-  const std::uint16_t* shares;  ///< u, [rows][PAGE_TOKENS], below 2^15.
 };
 
 /// Weights w of a query's rows under a sign set.
@@ -79,7 +76,6 @@ struct WeightRows {
   const std::int16_t* weights;  ///< [rows][padded]
   const std::int32_t* totals;   ///< Their sums.
   std::size_t rows;
-  std::size_t dim;
   std::size_t padded;
 };
 
@@ -89,6 +85,13 @@ struct TermParts {
   int shift;
   const std::int16_t* first;
   const std::int16_t* second;
+};
+
+/// What a row's refined sums are multiplied by.
+struct RefinedRow {
+  /// m (12.3) by planes and factor, that of factor 0 as if it were 0.
+  const std::int16_t* multipliers[NKV_KEY_CODE_PLANES + 1];
+  std::int16_t fraction;
 };
 
 /// Prices of a page's tokens in a row, by token.
@@ -191,26 +194,34 @@ struct PageKernels {
   void (*add_value)(const std::int32_t* value, std::size_t dim, std::int32_t weight, int shift,
                     std::int64_t* acc);
 
-  /// acc[c] += floor(numbers[c] * mantissa / 2^shift), at most `most` of either sign; a number
-  /// changes its own sign where minus[c] is -1, not 0. shift 0 to 63.
+  /// acc[c] += floor(numbers[c] * mantissa * 2^power), at most 2^most of either sign; a number
+  /// changes its own sign where minus[c] is -1, not 0. `mantissa` is below 2^12, `power` -63 to
+  /// `most`, which is at most 62.
   void (*add_signed)(const std::int32_t* numbers, const std::int16_t* minus, std::size_t dim,
-                     std::int32_t mantissa, int shift, std::int64_t most, std::int64_t* acc);
+                     std::int32_t mantissa, int power, int most, std::int64_t* acc);
 
   /// value[c] of a row of bf16 (1.3): 24 bits and a sign, of a list with that largest exponent.
   void (*align_bf16)(const std::uint16_t* row, std::size_t dim, int exponent, std::int32_t* value);
 
-  /// Y (13.2) of rows, [rows][padded]: sums over tokens of shares[row][t] times what the first
-  /// planes of t say. `padded` is `dim` in whole vectors of 64.
-  void (*coded_sums)(const CodedValues& values, std::size_t rows, std::int32_t* sums);
+  /// Y (13.2), [rows][dim]: sums over tokens, of two planes or three, of shares[row][t], below
+  /// 2^15, times what those say of t.
+  void (*coded_sums)(const PlaneRows& values, const std::uint16_t* shares, std::size_t rows,
+                     std::int32_t* sums);
 
   /// Sums of products of a mean with rows of outputs, `padded` numbers each, zero behind `dim`.
   void (*output_products)(const std::int8_t* mean, const std::int16_t* outputs, std::size_t dim,
                           std::size_t padded, std::size_t rows, std::int64_t* products);
 
-  /// x of tokens by so many planes (12.3): sums[rows][PAGE_TOKENS] of `tokens`. `weights` are rows
-  /// of `padded` numbers, zero behind `dim`.
-  void (*refined_sums)(const std::uint8_t* const* planes, int count, std::uint64_t tokens,
-                       const WeightRows& weights, std::int32_t* sums);
+  /// x (12.3) of tokens of two planes to four: sums[rows][PAGE_TOKENS], of other tokens as they
+  /// were.
+  void (*refined_sums)(const PlaneRows& keys, const WeightRows& weights, std::int32_t* sums);
+
+  /// R (12.3) = round(sums * m[factor] / 2^12) + fraction of tokens of two planes to four, where
+  /// products fit 31 bits: above[rows][PAGE_TOKENS]; those of other tokens stay. `factors` are four
+  /// bits a token.
+  void (*rescore)(const std::int32_t* sums, const std::uint8_t* factors,
+                  const std::uint64_t* tokens, const RefinedRow* refined, std::size_t rows,
+                  std::int16_t* above);
 
   /// worths[t] = the larger of itself and (drawn[t] >> 2) + effects[t] + rest + falls[t], in 16
   /// bits.

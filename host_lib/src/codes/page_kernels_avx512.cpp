@@ -15,6 +15,7 @@ const PageKernels* avx512_page_kernels() {
   static const PageKernels kernels = [] {
     PageKernels all{};
     avx512::set_score_kernels(&all);
+    avx512::set_refine_kernels(&all);
     avx512::set_weight_kernels(&all);
     avx512::set_sum_kernels(&all);
     avx512::set_error_kernels(&all);

@@ -80,8 +80,46 @@ class WideMean {
   alignas(64) std::int16_t wide_[NKV_MAX_HEAD_DIM + kHalf];
 };
 
+inline constexpr std::size_t kQuad = 4;  ///< Tokens whose rows of a plane are loaded at once.
+
+/// Bits of four tokens' rows in a plane, up to 128 channels from a byte on: a token in each
+/// quarter.
+inline __m512i load_quad(const std::uint8_t* plane, std::size_t row_bytes, std::size_t token,
+                         std::size_t byte) {
+  const std::uint8_t* const from = plane + token * row_bytes + byte;
+  if (row_bytes == 16) return load(from);
+  if (row_bytes == 8) {
+    const __m256i rows = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    return _mm512_permutexvar_epi64(_mm512_set_epi64(3, 3, 2, 2, 1, 1, 0, 0),
+                                    _mm512_castsi256_si512(rows));
+  }
+  const std::size_t left = row_bytes - byte;
+  const auto mask = static_cast<__mmask16>(left < 16 ? (1U << left) - 1 : 0xFFFFU);
+  __m512i quad = _mm512_castsi128_si512(_mm_maskz_loadu_epi8(mask, from));
+  quad = _mm512_inserti32x4(quad, _mm_maskz_loadu_epi8(mask, from + row_bytes), 1);
+  quad = _mm512_inserti32x4(quad, _mm_maskz_loadu_epi8(mask, from + 2 * row_bytes), 2);
+  return _mm512_inserti32x4(quad, _mm_maskz_loadu_epi8(mask, from + 3 * row_bytes), 3);
+}
+
+/// What kPlanes planes say, byte by byte: bits from each one's place on, where the first plane's
+/// own bit is the uppermost of kPlanes from bit kLowest on, the next one's the one below, and so
+/// on.
+template <std::size_t kPlanes, int kLowest>
+inline __m512i merge_planes(const __m512i* bits, __m512i places) {
+  __m512i merged = _mm512_multishift_epi64_epi8(places, bits[0]);
+  for (std::size_t plane = 1; plane < kPlanes; ++plane) {
+    const __m512i next = _mm512_multishift_epi64_epi8(places, bits[plane]);
+    const __m512i is_above =
+        _mm512_set1_epi8(static_cast<char>(0xFF << (static_cast<int>(kPlanes - plane) + kLowest)));
+    merged = _mm512_ternarylogic_epi64(merged, next, is_above, 0xE4);
+  }
+  return _mm512_and_si512(merged,
+                          _mm512_set1_epi8(static_cast<char>(((1 << kPlanes) - 1) << kLowest)));
+}
+
 /// Each sets the kernels of one file; together they set all.
 void set_score_kernels(PageKernels* kernels);
+void set_refine_kernels(PageKernels* kernels);
 void set_weight_kernels(PageKernels* kernels);
 void set_sum_kernels(PageKernels* kernels);
 void set_error_kernels(PageKernels* kernels);

@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::size_t kTokens = NKV_PAGE_TOKENS;
 constexpr std::int64_t kLeastSpread = 3410;
-constexpr int kManyTokens = 12;
 constexpr std::int32_t kMostHeard = kLoudMultiplier - 1;
 
 /// What the kernel of scores takes of multipliers and sums.
@@ -48,6 +47,7 @@ void PageScorer::begin(CodeState* state, std::size_t dim) {
   sums_.reserve(state->rows() * kTokens);
   refined_.reserve(state->rows() * kTokens);
   drawn_.reserve(state->rows() * kTokens);
+  refined_rows_.resize(state->rows());
   products_.resize(state->rows());
   scored_rows_.resize(state->rows());
   row_sums_.resize(state->rows());
@@ -208,48 +208,43 @@ void PageScorer::find_tables(const PageReads& reads, int lowest, const RowPage& 
   }
 }
 
-/// Sums over whole planes: cheaper than token by token where they are many.
-void PageScorer::sum_planes(const CodedPage& coded, const CodeQuery::SetRows& set, int planes) {
-  const std::size_t count = state_->rows() * kTokens;
-  std::fill_n(refined_.data(), count, 0);
-  for (int plane = 0; plane < planes; ++plane) {
-    kernels_->plane_sums(coded.keys.planes[static_cast<std::size_t>(plane)], dim_,
-                         set.tables.data(), state_->rows(), sums_.data());
-    for (std::size_t i = 0; i < count; ++i) {
-      refined_.data()[i] = 2 * refined_.data()[i] + sums_.data()[i];
-    }
-  }
-}
-
-bool PageScorer::refine(std::size_t page, std::uint64_t tokens, int planes) {
+bool PageScorer::refine(std::size_t page, const PlaneTokens& tokens) {
   const CodeQuery& query = state_->query();
   const CodedPage& coded = state_->pages()[page];
   const CodeQuery::SetRows& set = query.under(coded.sign_set);
-  if (std::popcount(tokens) < kManyTokens) {
-    kernels_->refined_sums(
-        coded.keys.planes.data(), planes, tokens,
-        {set.weights.data(), set.total.data(), state_->rows(), dim_, query.padded()},
-        refined_.data());
-  } else {
-    sum_planes(coded, set, planes);
+  const std::size_t rows = state_->rows();
+  kernels_->refined_sums({coded.keys.planes.data(), tokens.data(), dim_},
+                         {set.weights.data(), set.total.data(), rows, query.padded()},
+                         refined_.data());
+  bool are_all_quiet = true;
+  for (std::size_t row = 0; row < rows; ++row) {
+    RefinedRow& refined = refined_rows_[row];
+    refined.fraction = state_->row_page(page, row).fraction;
+    for (std::size_t planes = 2; planes < tokens.size(); ++planes) {
+      refined.multipliers[planes] = kNoMultipliers.data();
+      if (tokens[planes] == 0) continue;
+      const std::int32_t most = (1 << planes) - 1;
+      const std::int16_t* const multipliers =
+          query.multipliers(row, set, coded.keys.top, static_cast<int>(planes));
+      const bool is_quiet = is_surely_quiet(multipliers[kTopFactor], most * set.length[row]);
+      if (is_quiet) refined.multipliers[planes] = multipliers;
+      are_all_quiet &= is_quiet;
+    }
   }
-  const std::int32_t most = (1 << planes) - 1;
+  kernels_->rescore(refined_.data(), coded.keys.factors, tokens.data(), refined_rows_.data(), rows,
+                    state_->above(page, 0));
+  return !are_all_quiet && refine_slow_rows(page, tokens);
+}
+
+/// Scores tokens anew that have no multipliers. Returns whether one is loud.
+bool PageScorer::refine_slow_rows(std::size_t page, const PlaneTokens& tokens) {
   bool is_loud = false;
   for (std::size_t row = 0; row < state_->rows(); ++row) {
-    const std::int32_t* const sums = refined_.data() + row * kTokens;
-    const std::int16_t* const multipliers = query.multipliers(row, set, coded.keys.top, planes);
-    if (!is_surely_quiet(multipliers[kTopFactor], most * set.length[row])) {
-      is_loud |= score_row_slowly(page, row, tokens, sums, planes);
-      continue;
+    for (std::size_t planes = 2; planes < tokens.size(); ++planes) {
+      if (refined_rows_[row].multipliers[planes] != kNoMultipliers.data()) continue;
+      is_loud |= score_row_slowly(page, row, tokens[planes], refined_.data() + row * kTokens,
+                                  static_cast<int>(planes));
     }
-    std::int16_t* const above = state_->above(page, row);
-    const std::int16_t fraction = state_->row_page(page, row).fraction;
-    for_each_bit(tokens, [&](std::size_t token) {
-      const unsigned factor = coded.keys.factor(token);
-      const std::int32_t multiplier = factor == 0 ? 0 : multipliers[factor];
-      const std::int64_t product = std::int64_t{sums[token]} * multiplier;
-      above[token] = static_cast<std::int16_t>(((product + (1 << 11)) >> 12) + fraction);
-    });
   }
   return is_loud;
 }

@@ -28,15 +28,16 @@ class PageScorer {
   /// P, n_p and Z of a page, after any of its scores or reads changed.
   void weigh(std::size_t page);
 
-  /// Scores tokens of a page anew, by so many planes. Returns whether a score is loud.
-  bool refine(std::size_t page, std::uint64_t tokens, int planes);
+  /// Scores tokens of a page anew, each by as many planes as its set says, from two on. Returns
+  /// whether a score is loud.
+  bool refine(std::size_t page, const PlaneTokens& tokens);
 
  private:
-  void sum_planes(const CodedPage& coded, const CodeQuery::SetRows& set, int planes);
   bool score_with_slow_rows(std::size_t page);
   void weigh_coded(std::size_t page, std::int16_t* drawn);
   void find_tables(const PageReads& reads, int lowest, const RowPage& scored,
                    DrawnRow* drawn) const;
+  bool refine_slow_rows(std::size_t page, const PlaneTokens& tokens);
   bool score_row_slowly(std::size_t page, std::size_t row, std::uint64_t tokens,
                         const std::int32_t* sums, int planes);
 
@@ -52,6 +53,7 @@ class PageScorer {
   std::vector<ScoreSums> row_sums_;
   std::vector<DrawnRow> drawn_rows_;
   std::vector<PageWeight> weights_;
+  std::vector<RefinedRow> refined_rows_;
 };
 
 }  // namespace nearkv

@@ -287,32 +287,6 @@ void look_up_some(const std::uint8_t* factors, const std::int16_t* table, std::u
   }
 }
 
-void refined_sums(const std::uint8_t* const* planes, int count, std::uint64_t tokens,
-                  const WeightRows& weights, std::int32_t* sums) {
-  const std::size_t row_bytes = weights.dim / 8;
-  for (std::uint64_t left = tokens; left != 0; left &= left - 1) {
-    const auto t = static_cast<std::size_t>(__builtin_ctzll(left));
-    for (std::size_t row = 0; row < weights.rows; ++row) {
-      const std::int16_t* const own = weights.weights + row * weights.padded;
-      __m512i sum = _mm512_setzero_si512();
-      for (std::size_t c = 0; c < weights.dim; c += kHalf) {
-        const __m512i weight = load(own + c);
-        const std::size_t bytes = weights.dim - c < kHalf ? (weights.dim - c) / 8 : 4;
-        for (int plane = 0; plane < count; ++plane) {
-          const __m128i word = _mm_maskz_loadu_epi8(static_cast<__mmask16>((1U << bytes) - 1),
-                                                    planes[plane] + t * row_bytes + c / 8);
-          const auto set = static_cast<__mmask32>(_mm_cvtsi128_si32(word));
-          const __m512i unit =
-              _mm512_set1_epi16(static_cast<std::int16_t>(1 << (count - 1 - plane)));
-          sum = _mm512_dpwssd_epi32(sum, _mm512_maskz_mov_epi16(set, weight), unit);
-        }
-      }
-      sums[row * kTokens + t] =
-          2 * _mm512_reduce_add_epi32(sum) - ((1 << count) - 1) * weights.totals[row];
-    }
-  }
-}
-
 }  // namespace
 
 void avx512::set_score_kernels(PageKernels* kernels) {
@@ -325,7 +299,6 @@ void avx512::set_score_kernels(PageKernels* kernels) {
   kernels->score = score;
   kernels->look_up = look_up;
   kernels->look_up_some = look_up_some;
-  kernels->refined_sums = refined_sums;
 }
 
 }  // namespace nearkv

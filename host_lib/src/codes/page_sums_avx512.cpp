@@ -92,23 +92,47 @@ void add_value(const std::int32_t* value, std::size_t dim, std::int32_t weight, 
   }
 }
 
-void add_signed(const std::int32_t* numbers, const std::int16_t* minus, std::size_t dim,
-                std::int32_t mantissa, int shift, std::int64_t most, std::int64_t* acc) {
-  const __m512i mantissas = _mm512_set1_epi64(std::int64_t{mantissa});
-  const __m128i right = _mm_cvtsi32_si128(shift);
-  const __m512i largest = _mm512_set1_epi64(most);
-  const __m512i least = _mm512_set1_epi64(-most);
-  for (std::size_t c = 0; c < dim; c += 8) {
-    const __m256i sign =
-        _mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(minus + c)));
-    const __m256i number = _mm256_sub_epi32(
-        _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(numbers + c)), sign),
-        sign);
-    const __m512i product = _mm512_mul_epi32(_mm512_cvtepi32_epi64(number), mantissas);
-    const __m512i bounded =
-        _mm512_max_epi64(_mm512_min_epi64(_mm512_sra_epi64(product, right), largest), least);
-    _mm512_storeu_si512(acc + c, _mm512_add_epi64(load(acc + c), bounded));
+/// acc[0..8) += what `floor` makes of eight products.
+template <typename Floor>
+void add_products(__m256i numbers, __m512i mantissa, const Floor& floor, std::int64_t* acc) {
+  const __m512i product = _mm512_mul_epi32(_mm512_cvtepi32_epi64(numbers), mantissa);
+  _mm512_storeu_si512(acc, _mm512_add_epi64(load(acc), floor(product)));
+}
+
+template <typename Floor>
+void add_signed_by(const std::int32_t* numbers, const std::int16_t* minus, std::size_t dim,
+                   __m512i mantissa, const Floor& floor, std::int64_t* acc) {
+  for (std::size_t c = 0; c < dim; c += 16) {
+    const __mmask16 signs =
+        _mm256_movepi16_mask(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(minus + c)));
+    const __m512i own = load(numbers + c);
+    const __m512i number = _mm512_mask_sub_epi32(own, signs, _mm512_setzero_si512(), own);
+    add_products(_mm512_castsi512_si256(number), mantissa, floor, acc + c);
+    add_products(_mm512_extracti64x4_epi64(number, 1), mantissa, floor, acc + c + 8);
   }
+}
+
+void add_signed(const std::int32_t* numbers, const std::int16_t* minus, std::size_t dim,
+                std::int32_t mantissa, int power, int most, std::int64_t* acc) {
+  constexpr int kProductBits = 43;
+  const __m512i mantissas = _mm512_set1_epi64(std::int64_t{mantissa});
+  const int up = power > 0 ? power : 0;
+  const __m128i left = _mm_cvtsi32_si128(up);
+  const __m128i right = _mm_cvtsi32_si128(up - power);
+  if (most - up >= kProductBits) {
+    const auto shift = [&](__m512i product) {
+      return _mm512_sll_epi64(_mm512_sra_epi64(product, right), left);
+    };
+    add_signed_by(numbers, minus, dim, mantissas, shift, acc);
+    return;
+  }
+  const __m512i largest = _mm512_set1_epi64(std::int64_t{1} << (most - up));
+  const __m512i least = _mm512_sub_epi64(_mm512_setzero_si512(), largest);
+  const auto shift_bounded = [&](__m512i product) {
+    const __m512i floor = _mm512_sra_epi64(product, right);
+    return _mm512_sll_epi64(_mm512_max_epi64(_mm512_min_epi64(floor, largest), least), left);
+  };
+  add_signed_by(numbers, minus, dim, mantissas, shift_bounded, acc);
 }
 
 void align_bf16(const std::uint16_t* row, std::size_t dim, int exponent, std::int32_t* value) {
@@ -131,72 +155,149 @@ void align_bf16(const std::uint16_t* row, std::size_t dim, int exponent, std::in
   }
 }
 
-__mmask64 load_bits(const std::uint8_t* from, std::size_t bytes) {
-  const __mmask16 all = static_cast<__mmask16>((1U << bytes) - 1);
-  const __m128i word = _mm_maskz_loadu_epi8(all, from);
-  return static_cast<__mmask64>(_mm_cvtsi128_si64(word));
-}
+constexpr std::size_t kQuads = kTokens / kQuad;
+constexpr std::size_t kBlock = 16;  ///< Channels of a vector.
+constexpr std::size_t kBlocks = NKV_MAX_HEAD_DIM / kBlock;
+constexpr std::size_t kRowsAtATime = 4;
 
-/// What the planes of a token say of 64 channels, as bytes.
-__m512i coded_values(const CodedValues& values, std::size_t token, std::size_t byte,
-                     std::size_t bytes) {
-  const std::size_t at = token * (values.dim / 8) + byte;
-  const bool are_three = values.counts[token] == 3;
-  __m512i sum = _mm512_set1_epi8(are_three ? -7 : -6);
-  sum =
-      _mm512_mask_add_epi8(sum, load_bits(values.planes[0] + at, bytes), sum, _mm512_set1_epi8(8));
-  sum =
-      _mm512_mask_add_epi8(sum, load_bits(values.planes[1] + at, bytes), sum, _mm512_set1_epi8(4));
-  if (!are_three) return sum;
-  return _mm512_mask_add_epi8(sum, load_bits(values.planes[2] + at, bytes), sum,
-                              _mm512_set1_epi8(2));
-}
+/// What planes say of 16 channels of four tokens, as bytes side by side without sign: by block and
+/// quad.
+using QuadNumbers = __m512i[kBlocks][kQuads];
 
-void coded_sums(const CodedValues& values, std::size_t rows, std::int32_t* sums) {
-  constexpr std::size_t kChannels = 64;
-  std::size_t tokens[kTokens];
+/// First tokens of the quads that a set has tokens of. Gives how many there are.
+std::size_t list_quads(std::uint64_t tokens, std::size_t* quads) {
   std::size_t count = 0;
-  for (std::uint64_t left = values.tokens; left != 0; left &= left - 1) {
-    tokens[count++] = static_cast<std::size_t>(__builtin_ctzll(left));
+  while (tokens != 0) {
+    const auto token = static_cast<std::size_t>(__builtin_ctzll(tokens)) / kQuad * kQuad;
+    tokens &= ~(std::uint64_t{15} << token);
+    quads[count++] = token;
   }
-  alignas(64) std::int16_t pairs[kTokens / 2][2 * kChannels];
-  for (std::size_t first = 0; first < values.dim; first += kChannels) {
-    const std::size_t bytes = values.dim - first < kChannels ? (values.dim - first) / 8 : 8;
-    for (std::size_t i = 0; i < count; i += 2) {
-      const __m512i a = coded_values(values, tokens[i], first / 8, bytes);
-      const __m512i b = i + 1 < count ? coded_values(values, tokens[i + 1], first / 8, bytes)
-                                      : _mm512_setzero_si512();
-      for (std::size_t half = 0; half < 2; ++half) {
-        const __m512i wide_a = _mm512_cvtepi8_epi16(half == 0 ? _mm512_castsi512_si256(a)
-                                                              : _mm512_extracti64x4_epi64(a, 1));
-        const __m512i wide_b = _mm512_cvtepi8_epi16(half == 0 ? _mm512_castsi512_si256(b)
-                                                              : _mm512_extracti64x4_epi64(b, 1));
-        _mm512_store_si512(pairs[i / 2] + 64 * half, _mm512_unpacklo_epi16(wide_a, wide_b));
-        _mm512_store_si512(pairs[i / 2] + 64 * half + 32, _mm512_unpackhi_epi16(wide_a, wide_b));
-      }
+  return count;
+}
+
+/// The words of four tokens' rows of a plane, those of a block together, `up` bits higher.
+void gather_words(const std::uint8_t* plane, std::size_t row_bytes, std::size_t token, unsigned up,
+                  std::uint64_t* words) {
+  const __m512i order = _mm512_set_epi16(31, 23, 15, 7, 30, 22, 14, 6, 29, 21, 13, 5, 28, 20, 12, 4,
+                                         27, 19, 11, 3, 26, 18, 10, 2, 25, 17, 9, 1, 24, 16, 8, 0);
+  for (std::size_t byte = 0; byte < row_bytes; byte += 16, words += 8) {
+    const __m512i quad = load_quad(plane, row_bytes, token, byte);
+    const __m512i by_block = _mm512_permutexvar_epi16(order, quad);
+    _mm512_store_si512(words, _mm512_rolv_epi64(by_block, _mm512_set1_epi64(up)));
+  }
+}
+
+/// Numbers of one quad, of kPlanes planes. Tokens of `lacking` have no third one.
+template <std::size_t kPlanes>
+void unpack_quad(const PlaneRows& values, std::size_t token, std::size_t quad, unsigned lacking,
+                 QuadNumbers& numbers) {
+  alignas(64) std::uint64_t words[kPlanes][kBlocks + 12];
+  for (std::size_t plane = 0; plane < kPlanes; ++plane) {
+    // What a plane says lies by so much the higher in its bytes.
+    gather_words(values.planes[plane], values.dim / 8, token, static_cast<unsigned>(2 - plane),
+                 words[plane]);
+  }
+  const std::size_t blocks = values.dim / kBlock;
+  if (lacking != 0) {
+    const __m128i own = _mm_maskz_set1_epi16(static_cast<__mmask8>(~lacking), -1);
+    for (std::size_t block = 0; block < blocks; ++block) {
+      words[kPlanes - 1][block] &= static_cast<std::uint64_t>(_mm_cvtsi128_si64(own));
     }
-    for (std::size_t row = 0; row < rows; ++row) {
-      const std::uint16_t* const shares = values.shares + row * kTokens;
-      __m512i acc[4];
-      for (__m512i& sum : acc) sum = _mm512_setzero_si512();
-      for (std::size_t i = 0; i < count; i += 2) {
-        const std::uint32_t second = i + 1 < count ? shares[tokens[i + 1]] : 0U;
-        const __m512i both =
-            _mm512_set1_epi32(static_cast<std::int32_t>(shares[tokens[i]] | second << 16));
-        for (std::size_t v = 0; v < 4; ++v) {
-          acc[v] = _mm512_dpwssd_epi32(acc[v], _mm512_load_si512(pairs[i / 2] + 32 * v), both);
-        }
-      }
-      // Lower ones of eight, and upper ones.
-      const __m512i low = _mm512_set_epi32(23, 22, 21, 20, 7, 6, 5, 4, 19, 18, 17, 16, 3, 2, 1, 0);
-      const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
-      std::int32_t* const to = sums + row * values.padded + first;
-      for (std::size_t half = 0; half < 2; ++half) {
-        _mm512_storeu_si512(to + 32 * half,
-                            _mm512_permutex2var_epi32(acc[2 * half], low, acc[2 * half + 1]));
-        _mm512_storeu_si512(to + 32 * half + 16,
-                            _mm512_permutex2var_epi32(acc[2 * half], high, acc[2 * half + 1]));
-      }
+  }
+  const __m512i places = _mm512_add_epi32(
+      _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
+                         _mm512_set1_epi32(0x01010101)),
+      _mm512_set1_epi32(0x30201000));
+  for (std::size_t block = 0; block < blocks; ++block) {
+    __m512i bits[kPlanes];
+    for (std::size_t plane = 0; plane < kPlanes; ++plane) {
+      bits[plane] = _mm512_set1_epi64(static_cast<long long>(words[plane][block]));
+    }
+    numbers[block][quad] = merge_planes<kPlanes, 3 - static_cast<int>(kPlanes)>(bits, places);
+  }
+}
+
+/// Shares of a few rows as two signed bytes each, upper * 2^8 + lower, a quad's in all lanes.
+struct SplitShares {
+  __m512i upper[kRowsAtATime][kQuads];
+  __m512i lower[kRowsAtATime][kQuads];
+  std::int32_t middles[kRowsAtATime];  ///< What sums have too much, since numbers have no sign.
+};
+
+void split_row(const std::uint16_t* shares, const PlaneRows& values, const std::size_t* quads,
+               std::size_t count, std::size_t row, SplitShares* split) {
+  const std::uint64_t three = values.tokens[3];
+  alignas(64) std::int8_t upper[kTokens];
+  alignas(64) std::int8_t lower[kTokens];
+  __m512i middle = _mm512_setzero_si512();
+  for (std::size_t half = 0; half < 2; ++half) {
+    const __m512i own =
+        _mm512_maskz_loadu_epi16(half_of(values.tokens[2] | three, half), shares + kHalf * half);
+    // Of two planes 6 is the middle, of three 7.
+    middle = _mm512_dpwssd_epi32(middle, own, _mm512_set1_epi16(6));
+    middle = _mm512_dpwssd_epi32(middle, own, _mm512_maskz_set1_epi16(half_of(three, half), 1));
+    const __m512i high = _mm512_srai_epi16(_mm512_add_epi16(own, _mm512_set1_epi16(1 << 7)), 8);
+    _mm256_store_si256(reinterpret_cast<__m256i*>(upper + kHalf * half),
+                       _mm512_cvtepi16_epi8(high));
+    _mm256_store_si256(reinterpret_cast<__m256i*>(lower + kHalf * half), _mm512_cvtepi16_epi8(own));
+  }
+  split->middles[row] = _mm512_reduce_add_epi32(middle);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::int32_t four;
+    __builtin_memcpy(&four, upper + quads[i], sizeof(four));
+    split->upper[row][i] = _mm512_set1_epi32(four);
+    __builtin_memcpy(&four, lower + quads[i], sizeof(four));
+    split->lower[row][i] = _mm512_set1_epi32(four);
+  }
+}
+
+/// A block of kRows rows' sums over quads.
+template <std::size_t kRows>
+void sum_block(const __m512i* numbers, std::size_t quads, const SplitShares& shares,
+               std::size_t dim, std::int32_t* sums) {
+  __m512i upper[kRows];
+  __m512i lower[kRows];
+  for (std::size_t row = 0; row < kRows; ++row) upper[row] = lower[row] = _mm512_setzero_si512();
+  for (std::size_t quad = 0; quad < quads; ++quad) {
+    const __m512i own = numbers[quad];
+    for (std::size_t row = 0; row < kRows; ++row) {
+      upper[row] = _mm512_dpbusd_epi32(upper[row], own, shares.upper[row][quad]);
+      lower[row] = _mm512_dpbusd_epi32(lower[row], own, shares.lower[row][quad]);
+    }
+  }
+  for (std::size_t row = 0; row < kRows; ++row) {
+    const __m512i sum = _mm512_add_epi32(_mm512_slli_epi32(upper[row], 8), lower[row]);
+    _mm512_storeu_si512(sums + row * dim, _mm512_sub_epi32(_mm512_slli_epi32(sum, 1),
+                                                           _mm512_set1_epi32(shares.middles[row])));
+  }
+}
+
+void coded_sums(const PlaneRows& values, const std::uint16_t* shares, std::size_t rows,
+                std::int32_t* sums) {
+  QuadNumbers numbers;
+  std::size_t quads[kQuads];
+  const std::size_t count = list_quads(values.tokens[2] | values.tokens[3], quads);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto two = static_cast<unsigned>(values.tokens[2] >> quads[i] & 15);
+    if ((values.tokens[3] >> quads[i] & 15) == 0) {
+      unpack_quad<2>(values, quads[i], i, 0, numbers);
+    } else {
+      unpack_quad<3>(values, quads[i], i, two, numbers);
+    }
+  }
+  const std::size_t dim = values.dim;
+  for (std::size_t row = 0; row < rows; row += kRowsAtATime) {
+    SplitShares split;
+    const std::size_t some = rows - row < kRowsAtATime ? rows - row : kRowsAtATime;
+    for (std::size_t i = 0; i < some; ++i) {
+      split_row(shares + (row + i) * kTokens, values, quads, count, i, &split);
+    }
+    for (std::size_t block = 0; block < dim / kBlock; ++block) {
+      std::int32_t* const to = sums + row * dim + block * kBlock;
+      if (some == 4) sum_block<4>(numbers[block], count, split, dim, to);
+      if (some == 3) sum_block<3>(numbers[block], count, split, dim, to);
+      if (some == 2) sum_block<2>(numbers[block], count, split, dim, to);
+      if (some == 1) sum_block<1>(numbers[block], count, split, dim, to);
     }
   }
 }

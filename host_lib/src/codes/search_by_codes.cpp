@@ -140,9 +140,7 @@ class CodeSearch {
         if ((granules.mask(g) & alive) != 0) list().traffic().refine += granules.bursts;
       }
     }
-    list().refine(scratch_->pages, [&](PageScorer* scorer, std::size_t page) {
-      return scorer->refine(page, scratch_->tokens[page], planes);
-    });
+    list().refine(scratch_->pages, scratch_->tokens, planes);
   }
 
   const CodedQuestion& question_;
