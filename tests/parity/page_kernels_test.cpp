@@ -233,9 +233,6 @@ TEST_P(PageKernelsTest, ScoresAndWeights) {
 
     const int range = round % 3 == 0 ? 32767 : 4000;
     const auto above = random_numbers<std::int16_t>(kTokens, -range, range, random_);
-    expect_same<std::uint16_t>(kTokens, [&](const PageKernels& kernels, std::uint16_t* own) {
-      kernels.token_weights(above.data(), range >> 8, own);
-    });
     const auto of_values = random_numbers<std::int16_t>(kTokens, -29568, 32767, random_);
     std::array<std::uint64_t, 2> shared{};
     std::size_t which = 0;

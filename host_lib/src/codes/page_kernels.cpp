@@ -419,7 +419,6 @@ const PageKernels& portable_page_kernels() {
       .look_up = look_up,
       .look_up_some = look_up_some,
       .weigh = weigh,
-      .token_weights = token_weights,
       .coded_shares = coded_shares,
       .granule_logs = granule_logs,
       .largest = largest,

@@ -172,9 +172,6 @@ struct PageKernels {
   void (*weigh)(const std::int16_t* above, const DrawnPage& page, const DrawnRow* rows,
                 std::size_t count, std::int16_t* drawn, PageWeight* weights);
 
-  /// p (13.2) of scores P against a page's n_p.
-  void (*token_weights)(const std::int16_t* drawn, std::int32_t top, std::uint16_t* weights);
-
   /// u (13.2) of scores P against a page's n_p and of F, by token. Gives the tokens that have any.
   std::uint64_t (*coded_shares)(const std::int16_t* drawn, std::int32_t top,
                                 const std::int16_t* factors, std::uint16_t* shares);

@@ -155,14 +155,6 @@ void weigh(const std::int16_t* above, const DrawnPage& page, const DrawnRow* row
   }
 }
 
-void token_weights(const std::int16_t* drawn, std::int32_t top, std::uint16_t* weights) {
-  const Weights of_scores;
-  const __m512i tops = _mm512_set1_epi16(static_cast<std::int16_t>(top));
-  for (std::size_t t = 0; t < kTokens; t += kHalf) {
-    _mm512_store_si512(weights + t, of_scores.of(_mm512_load_si512(drawn + t), tops));
-  }
-}
-
 std::uint64_t coded_shares(const std::int16_t* drawn, std::int32_t top, const std::int16_t* factors,
                            std::uint16_t* shares) {
   const Weights of_scores;
@@ -191,7 +183,6 @@ std::int16_t largest(const std::int16_t* scores, std::uint64_t tokens) {
 
 void avx512::set_weight_kernels(PageKernels* kernels) {
   kernels->weigh = weigh;
-  kernels->token_weights = token_weights;
   kernels->coded_shares = coded_shares;
   kernels->largest = largest;
 }
