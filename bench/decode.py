@@ -28,8 +28,8 @@ from nearkv.results import Goal, Result
 _BLOCK_TOKENS = 32
 _CODED_BLOCK_TOKENS = 128
 _BY_CODES = {
-    "bounded": {"mode": "bounded", "error": 0.05},
-    "tail": {"mode": "tail", "top_k": 64},
+    "bounded": {"mode": "bounded", "error": 0.05, "if_faster": False},
+    "tail": {"mode": "tail", "top_k": 64, "if_faster": False},
 }
 _LEAST_TOKENS = 2048  # Fewer are not read by codes.
 _TURN_STEPS = 4

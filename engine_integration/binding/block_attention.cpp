@@ -142,7 +142,7 @@ void begin_step(BlockBatch& batch, const Ints& starts, const Ints& lengths, cons
 void attend_layer(BlockBatch& batch, const PythonCache& cache, const Array& queries,
                   const Writable& outputs, float scale, float soft_cap, std::uint32_t window,
                   const std::optional<Lse>& lse, const PythonCodes* codes, std::uint8_t mode,
-                  float error, std::uint32_t top_k) {
+                  float error, std::uint32_t top_k, bool if_faster) {
   const BlockCache& of = cache.cache();
   const auto tokens = static_cast<std::int64_t>(queries.shape(0));
   check_shape(queries, {-1, -1, of.head_dim}, "queries");
@@ -176,7 +176,7 @@ void attend_layer(BlockBatch& batch, const PythonCache& cache, const Array& quer
   {
     const nb::gil_scoped_release release;
     const BlockApproximation approximation{codes != nullptr ? codes->codes() : nullptr, mode, error,
-                                           top_k};
+                                           top_k, if_faster};
     status =
         batch.attend(of, {scale, soft_cap, window, approximation}, all, openmp_team(), &reason);
   }
@@ -202,7 +202,10 @@ void bind_block_attention(nb::module_& module) {
       .def_ro("approximate", &BlockCodes::Counts::approximate,
               "Queries answered by codes, each once per KV head.")
       .def_ro("exact", &BlockCodes::Counts::exact, "Those for which codes were no use.")
-      .def_ro("read_bytes", &BlockCodes::Counts::read_bytes, "For both.")
+      .def_ro("exact_calls", &BlockCodes::Counts::exact_calls,
+              "Of attend(), which took all rows since that was faster.")
+      .def_ro("read_bytes", &BlockCodes::Counts::read_bytes,
+              "For all queries but those of exact calls.")
       .def_ro("cached_bytes", &BlockCodes::Counts::cached_bytes, "Of so many of K and V.");
   nb::class_<PythonCodes>(
       module, "BlockCodes",
@@ -237,14 +240,18 @@ void bind_block_attention(nb::module_& module) {
           "attend", &attend_layer, "cache"_a, "queries"_a, "outputs"_a, nb::kw_only(), "scale"_a,
           "soft_cap"_a = 0.0F, "window"_a = 0, "lse"_a = nb::none(), "codes"_a = nb::none(),
           "mode"_a = std::uint8_t{NKV_ATTEND_MODE_BOUNDED}, "error"_a = 0.05F, "top_k"_a = 64,
+          "if_faster"_a = false,
           "Writes softmax(scale * q K) V of the batch's queries into outputs, both [tokens,\n"
           "heads, head_dim] in the cache's dtype, and the natural LSE into lse [tokens, heads].\n"
           "A query sees the newest `window` tokens, or all with 0. Works on the threads of\n"
           "OpenMP where a runtime of it is loaded, as torch's is. With `codes`, which have the\n"
           "cache, queries that see 2,048 tokens or more read a part of them: as much as keeps the\n"
           "estimated relative error at `error` (AttendMode.BOUNDED), or exactly no more than the\n"
-          "best `top_k` of each query head (TAIL). Raises Error for a block table that does not\n"
-          "fit the cache, and writes nothing then.");
+          "best `top_k` of each query head (TAIL); with `if_faster` only where that is measured "
+          "to\n"
+          "be faster than reading all. Raises Error for a block table that does not fit the "
+          "cache,\n"
+          "and writes nothing then.");
 }
 
 }  // namespace nearkv::python

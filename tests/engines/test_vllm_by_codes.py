@@ -37,13 +37,14 @@ def shown() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def answers(attention_engines: AttentionEngines) -> dict[str, dict[str, Any]]:
     """What engines answered, the first ones with vLLM's kernels."""
-    tail = {"mode": "tail", "top_k": 64}
+    tail = {"mode": "tail", "top_k": 64, "if_faster": False}
     asked = {
         "float32": by_codes({}, dtype="float32"),
         "own": by_codes({}),
-        "tail of all": by_codes({"mode": "tail", "top_k": 2 * LONG_TOKENS}),
+        "tail of all": by_codes(tail | {"top_k": 2 * LONG_TOKENS}),
         "tail": by_codes(tail),
-        "bounded": by_codes(shown()),
+        "bounded": by_codes(shown() | {"if_faster": False}),
+        "if faster": by_codes(shown()),
         "tail in few blocks": by_codes(tail, **ONE_AT_A_TIME),
     }
     return attention_engines.run(asked)
@@ -52,7 +53,7 @@ def answers(attention_engines: AttentionEngines) -> dict[str, dict[str, Any]]:
 @pytest.fixture(scope="module")
 def others(attention_engines: AttentionEngines) -> dict[str, dict[str, Any]]:
     """What engines answered that are asked less often."""
-    tail = {"mode": "tail", "top_k": 64}
+    tail = {"mode": "tail", "top_k": 64, "if_faster": False}
     mixed = {"model": "mixed", "batches": "prompts"}  # Short, with windows in every other layer.
     short = {"max_model_len": 2048}
     in_chunks = short | {"max_num_batched_tokens": 128}
@@ -101,6 +102,18 @@ def test_a_part_is_read_and_needles_are_found(answers, mode):
     assert counts["approximate"] > 50 * counts["exact"]  # Of which scores were too large.
     assert counts["read_bytes"] < counts["cached_bytes"] / 4
     assert answer["in_place_queries"] >= decoded
+    assert needles(answer) == needles(own)
+
+
+def test_all_is_read_where_that_is_faster(answers):
+    answer, own = answers["if faster"], answers["own"]
+    counts = used(answer)
+    print(counts)
+    layers, kv_heads = 3, 2
+    decoded = sum(len(tokens) - 1 for tokens in own["tokens"])
+    # Both ways are tried.
+    assert counts["exact_calls"] > 0
+    assert 0 < counts["approximate"] + counts["exact"] < decoded * layers * kv_heads
     assert needles(answer) == needles(own)
 
 

@@ -13,6 +13,7 @@
 
 #include "attend/dense.hpp"
 #include "block_engine.hpp"
+#include "blocks/code_speed.hpp"
 #include "codes/attend_by_codes.hpp"
 #include "nearkv/pool.hpp"
 #include "page/elements.hpp"
@@ -313,6 +314,43 @@ TEST(BlockCodesTest, RequestsGrowAndForkAndCodesOfSharedBlocksAreShared) {
   expect_as_pages(coded, step, request, 0, 1, attention);
   expect_as_pages(coded, step, fork, 1, 1, attention);
   EXPECT_EQ(coded.codes->counts().pages, pages);
+}
+
+TEST(BlockCodesTest, BothWaysAreTriedWhereTheFasterOneIsWanted) {
+  Random random = case_random(9);
+  CodedEngine coded({.kv_heads = 2, .group = 3, .dim = 64, .block_tokens = 64}, 200, &random);
+  const std::size_t request = coded.admit(kLong);
+  const std::size_t brief = coded.admit(100);
+  BlockAttention attention = coded.tail();
+  attention.approximation.if_faster = true;
+  BlockBatch batch;
+  const auto take_step = [&](bool with_brief) {
+    std::vector<EngineStep::Asked> queries{{request, 1}};
+    if (with_brief) queries.push_back({brief, 1});
+    EngineStep step(coded.engine, queries, &random);
+    ASSERT_EQ(step.begin(&batch), Status::kOk);
+    ASSERT_EQ(step.attend(&batch, attention), Status::kOk);
+  };
+  for (int i = 0; i < 8; ++i) take_step(false);
+  EXPECT_EQ(coded.codes->counts().exact_calls, 4);
+  EXPECT_EQ(coded.codes->counts().approximate + coded.codes->counts().exact, 4 * 2);
+  // Of a step with others nothing is learned, but it goes the faster way, too.
+  for (int i = 0; i < 8; ++i) take_step(true);
+  const BlockCodes::Counts counts = coded.codes->counts();
+  EXPECT_EQ((counts.approximate + counts.exact) / 2 + counts.exact_calls, 16);
+}
+
+TEST(CodeSpeedTest, TheFasterWayIsTakenAndTheOtherTriedAgain) {
+  for (const double codes_ns : {3.0, 30.0}) {
+    CodeSpeed speed;
+    unsigned by_codes = 0;
+    for (int step = 0; step < 8 + 256; ++step) {
+      const bool takes_codes = speed.takes_codes();
+      by_codes += takes_codes ? 1 : 0;
+      speed.note(takes_codes, takes_codes ? codes_ns : 10.0 + step % 7);
+    }
+    EXPECT_EQ(by_codes, codes_ns < 10 ? 4 + 254 : 4 + 2);
+  }
 }
 
 TEST(BlockCodesTest, WrittenBlocksLoseTheirCodes) {

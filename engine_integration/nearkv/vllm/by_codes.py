@@ -60,7 +60,7 @@ class CodedMetadataBuilder(InPlaceMetadataBuilder):
     def counts(self) -> dict[str, int]:
         """What the codes of all layers have been used for, as nearkv.core's BlockCounts."""
         each = [impl.codes.counts for impl in self._impls if impl.codes]
-        names = "pages", "approximate", "exact", "read_bytes", "cached_bytes"
+        names = "pages", "approximate", "exact", "exact_calls", "read_bytes", "cached_bytes"
         return {name: sum(getattr(counts, name) for counts in each) for name in names}
 
 
@@ -76,6 +76,7 @@ class CodedImpl(InPlaceImpl):
             "mode": AttendMode[options.mode.upper()],
             "error": options.error,
             "top_k": options.top_k,
+            "if_faster": options.if_faster,
         }
         self.gains = None
         """Of K, int8 [kv_heads, head_size]. None: to be learned of the first prompt."""

@@ -48,6 +48,9 @@ struct BlockApproximation {
   std::uint8_t mode = NKV_ATTEND_MODE_BOUNDED;  ///< Or TAIL.
   float error = 0.05F;       ///< BOUNDED: of an output, relative to its length, up to 1.
   std::uint32_t top_k = 64;  ///< TAIL: tokens that are read exactly for each query head.
+  /// All rows are read while that is faster, which is measured: few requests and cores need no
+  /// fewer bytes. Answers then are exact, and those of a run are not those of another.
+  bool if_faster = false;
 };
 
 /// How a layer attends.

@@ -35,7 +35,8 @@ class NEARKV_API BlockCodes {
     std::uint64_t pages = 0;         ///< Made: 64 tokens of a KV head each.
     std::uint64_t approximate = 0;   ///< Queries that were answered by codes,
     std::uint64_t exact = 0;         ///< and those for which codes were no use: all was read.
-    std::uint64_t read_bytes = 0;    ///< For both,
+    std::uint64_t exact_calls = 0;   ///< Of attend(), which took all rows since that was faster.
+    std::uint64_t read_bytes = 0;    ///< For all queries but those of exact calls,
     std::uint64_t cached_bytes = 0;  ///< of so many bytes of K and V.
   };
 

@@ -64,6 +64,16 @@ Status BatchPlan::begin_step(const Requests& requests, const char** why) {
   return Status::kOk;
 }
 
+std::size_t BatchPlan::tokens_of_far(std::size_t window, std::size_t far_tokens) const {
+  std::size_t tokens = 0;
+  for (const QueryPlace& query : queries_) {
+    const std::size_t seen = query.length - query.first_seen(window);
+    if (seen < far_tokens) return 0;
+    tokens += seen;
+  }
+  return tokens;
+}
+
 void BatchPlan::split(const Split& wanted) {
   if (split_ == wanted) return;
   split_ = wanted;

@@ -75,6 +75,9 @@ class BatchPlan {
   /// Queries that are in no task, those of a request one after the other.
   [[nodiscard]] std::span<const QueryPlace> far() const { return far_; }
 
+  /// Tokens that queries see, if each of them sees at least `far_tokens`; else 0.
+  [[nodiscard]] std::size_t tokens_of_far(std::size_t window, std::size_t far_tokens) const;
+
   [[nodiscard]] std::span<const QueryPlace> queries() const { return queries_; }
   [[nodiscard]] std::span<const AttendTask> tasks() const { return tasks_; }
   [[nodiscard]] std::span<const RunPlace> runs() const { return runs_; }

@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <optional>
 
 #include "blocks/batch_plan.hpp"
+#include "blocks/code_speed.hpp"
 #include "blocks/codes_work.hpp"
 #include "blocks/layer_work.hpp"
 #include "edge.hpp"
@@ -90,34 +93,54 @@ struct BlockBatch::State {
                 const BlockQueries& queries, const ThreadTeam& team, const char** why) {
     const Status status = check_step(plan, cache, attention, queries, why);
     if (status != Status::kOk) return status;
+    const std::size_t least = far_tokens(attention);
+    const BlockApproximation& approximation = attention.approximation;
+    CodeSpeed* const speed =
+        least != 0 && approximation.if_faster ? &approximation.codes->pages().speed : nullptr;
+    const bool takes_codes = least != 0 && (speed == nullptr || speed->takes_codes());
+    if (least != 0 && !takes_codes) ++approximation.codes->pages().counts.exact_calls;
+
     const unsigned members = team.run != nullptr ? std::max(team.members, 1U) : 1;
     plan.split({cache.kv_heads, queries.group, attention.window, members,
-                cache.head_stride_bytes < cache.block_stride_bytes, far_tokens(attention)});
+                cache.head_stride_bytes < cache.block_stride_bytes, takes_codes ? least : 0});
     results.reset(plan, cache.head_dim);
     LayerWork work(plan, cache, attention, queries, &results);
-    if (plan.far().empty()) {
-      run(team, members, plan.runs().size(), [&] { work.take_runs(); });
-      return Status::kOk;
+    std::optional<CodesWork> by_codes;
+    if (!plan.far().empty()) {
+      by_codes.emplace(plan, cache, attention, queries, members, &codes);
+      by_codes->prepare();
+      run(team, members, by_codes->encodings(), [&] { by_codes->encode(); });
+      if (by_codes->status() != Status::kOk) return failure_of(*by_codes, why);
     }
-    CodesWork by_codes(plan, cache, attention, queries, members, &codes);
-    by_codes.prepare();
-    run(team, members, by_codes.encodings(), [&] { by_codes.encode(); });
-    if (by_codes.status() == Status::kOk) {
+    const auto start = Clock::now();
+    const std::size_t far_tasks = by_codes ? by_codes->tasks() : 0;
+    run(team, members, far_tasks + plan.runs().size(), [&] {
       // First what takes longer, and is not split.
-      run(team, members, by_codes.tasks() + plan.runs().size(), [&] {
-        by_codes.attend();
-        work.take_runs();
-      });
-    }
-    if (by_codes.status() == Status::kOutOfMemory) return Status::kOutOfMemory;
-    if (by_codes.status() != Status::kOk) {
-      *why = "the codes do not fit the blocks";
-      return Status::kInternal;
-    }
+      if (by_codes) by_codes->attend();
+      work.take_runs();
+    });
+    if (by_codes && by_codes->status() != Status::kOk) return failure_of(*by_codes, why);
+    if (speed != nullptr) note(start, takes_codes, attention.window, least, speed);
     return Status::kOk;
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  static Status failure_of(const CodesWork& work, const char** why) {
+    if (work.status() == Status::kOutOfMemory) return Status::kOutOfMemory;
+    *why = "the codes do not fit the blocks";
+    return Status::kInternal;
+  }
+
+  /// Tells what a layer took, if all of its queries were far ones.
+  void note(Clock::time_point start, bool took_codes, std::size_t window, std::size_t least,
+            CodeSpeed* speed) const {
+    const std::chrono::duration<double, std::nano> taken = Clock::now() - start;
+    const std::size_t tokens = plan.tokens_of_far(window, least);
+    if (tokens != 0) speed->note(took_codes, taken.count() / static_cast<double>(tokens));
+  }
+
   /// Body on as many of a team's threads as there is work for.
   template <typename Body>
   static void run(const ThreadTeam& team, unsigned members, std::size_t works, Body body) {

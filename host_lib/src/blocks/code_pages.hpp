@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "blocks/code_speed.hpp"
 #include "nearkv/block_attention.hpp"
 #include "nearkv/block_codes.hpp"
 #include "nkv_abi.h"
@@ -57,6 +58,7 @@ class CodePages {
   [[nodiscard]] Window window() const { return {{pages_, bytes_}, &lent_rows_}; }
 
   BlockCodes::Counts counts;
+  CodeSpeed speed;
 
  private:
   struct Free {
