@@ -10,11 +10,13 @@ namespace nearkv {
 namespace {
 
 constexpr std::size_t kMostPages = std::size_t{1} << 22;  ///< Of so many grains each at most.
-static_assert(kMostPages * (NKV_MAX_HEAD_DIM * 64) / NKV_PAGE_GRAIN_BYTES <= std::size_t{1} << 32);
+static_assert(kMostPages * std::size_t{NKV_MAX_HEAD_DIM} * 64 / NKV_PAGE_GRAIN_BYTES <=
+              std::size_t{1} << 32);
 
 Status check(const BlockCache& cache, std::span<const std::int8_t> gains, const char** why) {
   const std::size_t channels = std::size_t{cache.kv_heads} * cache.head_dim;
-  const std::size_t block_pages = cache.block_tokens / NKV_PAGE_TOKENS * cache.kv_heads;
+  const std::size_t block_pages =
+      std::size_t{cache.block_tokens} / NKV_PAGE_TOKENS * cache.kv_heads;
   if (cache.dtype != NKV_DTYPE_BF16 || cache.layout != BlockLayout::kRows) {
     *why = "only rows of bfloat16 have codes";
   } else if (cache.head_dim == 0 || cache.head_dim % 16 != 0 || cache.head_dim > NKV_MAX_HEAD_DIM ||

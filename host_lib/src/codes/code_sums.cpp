@@ -197,7 +197,7 @@ int PageSummer::mean_power(const CodedTensor& values) const {
 void PageSummer::take_mean(const CodedTensor& values) {
   const int power = mean_power(values);
   for (std::size_t c = 0; c < dim_; ++c) {
-    const int mean = values.mean[c];
+    const auto mean = std::int32_t{values.mean[c]};
     if (is_mean_short(power)) {
       mean_.data()[c] = mean * (1 << power);
       continue;
