@@ -24,14 +24,34 @@ _ARRAY = "gains"
 
 
 @dataclass
-class _Queries:
+class AskedQueries:
     """What the queries of a layer were, by KV head."""
 
-    squares: torch.Tensor
+    squares: torch.Tensor | float = 0.0
     """Sums [kv_heads, head_dim]."""
     rows: int = 0
     """Summed up for each KV head."""
     tokens: int = 0
+
+    def note(self, queries: torch.Tensor, tokens: int) -> None:
+        """Queries [kv_heads, rows, head_dim] of so many tokens."""
+        self.squares += queries.detach().float().square().sum(1).cpu()
+        self.rows += queries.shape[1]
+        self.tokens += tokens
+
+    @property
+    def are_enough(self) -> bool:
+        """Whether more queries would hardly tell more."""
+        return self.tokens >= ENOUGH_QUERIES
+
+    def gains(self, keys: torch.Tensor) -> torch.Tensor:
+        """Gains int8 [kv_heads, head_dim] for keys [kv_heads, tokens, head_dim], a page or more.
+
+        Some queries must have been noted.
+        """
+        asked = (self.squares / self.rows).sqrt()
+        heads = zip(asked, keys, strict=True)
+        return torch.stack([gains_from(of[None], own.cpu()) for of, own in heads])
 
 
 class GainLearner:
@@ -44,7 +64,7 @@ class GainLearner:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._unknown = set(range(pool.layers)) if pool.codes else set()
-        self._seen: dict[int, _Queries] = {}
+        self._seen: dict[int, AskedQueries] = {}
 
     def wants(self, layer: int) -> bool:
         """Whether a layer has no gains yet, so that its queries matter."""
@@ -55,18 +75,13 @@ class GainLearner:
 
     def note(self, layer: int, queries: torch.Tensor, tokens: int) -> None:
         """Queries [kv_heads, rows, head_dim] of so many tokens, as the pool is asked with them."""
-        if not self.wants(layer):
-            return
-        squares = queries.detach().float().square().sum(1).cpu()
-        seen = self._seen.setdefault(layer, _Queries(torch.zeros_like(squares)))
-        seen.squares += squares
-        seen.rows += queries.shape[1]
-        seen.tokens += tokens
+        if self.wants(layer):
+            self._seen.setdefault(layer, AskedQueries()).note(queries, tokens)
 
     def is_ready(self, layer: int) -> bool:
         """Whether more queries would hardly tell more, and a first page need not wait."""
         seen = self._seen.get(layer)
-        return not self.wants(layer) or (seen is not None and seen.tokens >= ENOUGH_QUERIES)
+        return not self.wants(layer) or (seen is not None and seen.are_enough)
 
     def settle(self, layer: int, keys: torch.Tensor) -> None:
         """Before keys [kv_heads, tokens, head_dim] are appended: sets what was learned.
@@ -75,10 +90,7 @@ class GainLearner:
         """
         if not self.wants(layer) or layer not in self._seen or keys.shape[1] < PAGE_TOKENS:
             return
-        seen = self._seen[layer]
-        asked = (seen.squares / seen.rows).sqrt()
-        for head in range(self._pool.kv_heads):
-            gains = gains_from(asked[head, None], keys[head].cpu())
+        for head, gains in enumerate(self._seen[layer].gains(keys)):
             try:
                 self._pool.set_gains(layer, head, gains.numpy())
             except Error as error:  # Another has appended a page meanwhile.

@@ -1,8 +1,8 @@
 """vLLM's attention in place by codes: of long requests a part of the rows is read.
 
-NearKV writes K and V itself here, as rows in vLLM's own blocks, for single tokens of them are read;
-and whoever writes them knows which codes no longer hold. vLLM's kernel, which attends for prompts,
-packs keys otherwise: it is given a copy of the blocks that it needs, a layer at a time.
+NearKV writes K and V itself here, as rows in vLLM's own blocks, since single tokens of them are
+read. So it also knows which codes no longer hold. vLLM's kernel, which attends for prompts, packs
+keys otherwise: it is given a copy of the blocks that it needs, a layer at a time.
 """
 
 import dataclasses
@@ -15,9 +15,8 @@ from vllm.logger import init_logger
 from vllm.model_executor.layers.attention import Attention
 from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackendImpl
 
-from nearkv.calibration import gains_from
 from nearkv.core import PAGE_TOKENS, AttendMode, BlockCache, BlockCodes
-from nearkv.gains import ENOUGH_QUERIES, read_gains
+from nearkv.gains import AskedQueries, read_gains
 from nearkv.vllm.attention_options import AttentionOptions, refuse
 from nearkv.vllm.configured import configured_options
 from nearkv.vllm.in_place import InPlaceImpl, InPlaceMetadataBuilder, halves
@@ -80,8 +79,7 @@ class CodedImpl(InPlaceImpl):
         }
         self.gains = None
         """Of K, int8 [kv_heads, head_size]. None: to be learned of the first prompt."""
-        self._asked = torch.zeros(self.num_kv_heads, self.head_size, dtype=torch.float32)
-        self._asked_tokens = 0
+        self._asked = AskedQueries()
         self.codes: BlockCodes | None = None
         """Once something was written."""
         self._codes_of: torch.Tensor | None = None
@@ -101,22 +99,6 @@ class CodedImpl(InPlaceImpl):
             self._blocks_of(layer, kv_cache)
             self.codes.write(key, value, slot_mapping)
 
-    def forward(
-        self,
-        layer: torch.nn.Module,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        kv_cache: torch.Tensor,
-        attn_metadata: Any,
-        *rest: Any,
-        **more: Any,
-    ) -> torch.Tensor:
-        """Attention of a step, as in place."""
-        if self.gains is None and self.codes and attn_metadata is not None:
-            self._learn(query, key, attn_metadata.query_start_loc)
-        return super().forward(layer, query, key, value, kv_cache, attn_metadata, *rest, **more)
-
     def _learn(self, query: torch.Tensor, key: torch.Tensor, starts: torch.Tensor) -> None:
         """Takes a prompt's queries down, until there are enough of them to tell gains."""
         longest = int(starts.diff().argmax())
@@ -124,13 +106,10 @@ class CodedImpl(InPlaceImpl):
         count = tokens.stop - tokens.start
         if count < PAGE_TOKENS:
             return
-        grouped = query[tokens].view(count, self.num_kv_heads, -1, self.head_size).float()
-        self._asked += grouped.square().mean(2).sum(0)
-        self._asked_tokens += count
-        if self._asked_tokens >= ENOUGH_QUERIES:
-            asked = (self._asked / self._asked_tokens).sqrt()
-            heads = zip(asked, key[tokens].unbind(1), strict=True)
-            self.gains = torch.stack([gains_from(of[None], keys) for of, keys in heads]).numpy()
+        of_heads = query[tokens].view(count, self.num_kv_heads, -1, self.head_size).transpose(0, 1)
+        self._asked.note(of_heads.flatten(1, 2), count)
+        if self._asked.are_enough:
+            self.gains = self._asked.gains(key[tokens].transpose(0, 1)).numpy()
             self.codes.set_gains(self.gains)
 
     def _blocks_of(self, layer: torch.nn.Module, kv_cache: torch.Tensor) -> BlockCache:
@@ -158,6 +137,8 @@ class CodedImpl(InPlaceImpl):
         *rest: Any,
     ) -> None:
         if self._is_taken and metadata is not None:
+            if self.gains is None and self.codes:
+                self._learn(query, key, metadata.query_start_loc)
             packed = getattr(metadata, "nearkv_packed", None)
             if packed is None:
                 packed = metadata.nearkv_packed = _packed(metadata, kv_cache.shape[2])
