@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "codes/code_form.hpp"
 
@@ -90,6 +92,8 @@ void GranuleChooser::choose_of(const PageGranules& some, const Levels& levels,
                                const Granules& granules, int worth,
                                std::vector<GranuleChoice>* choices) {
   const int row_worth = kRowWorths[static_cast<std::size_t>(std::countr_zero(granules.tokens))];
+  // The planes that token_errors_ are of.
+  std::optional<std::pair<std::uint8_t, std::uint8_t>> found;
   for_each_bit(some.chosen, [&](std::size_t number) {
     const std::uint8_t now = some.planes[number];
     const int error = some.errors[number] - worth + levels.falls[now];
@@ -99,11 +103,10 @@ void GranuleChooser::choose_of(const PageGranules& some, const Levels& levels,
     }
     std::uint64_t rows = 0;
     if (error - levels.falls[planes] >= row_worth) {
-      if (levels.are_keys) {
-        find_key_errors(some.page, worth, now, planes);
-      } else {
-        find_prices(some.page, worth, planes);
-      }
+      const std::pair wanted{now, planes};
+      if (found != wanted && levels.are_keys) find_key_errors(some.page, worth, now, planes);
+      if (found != wanted && !levels.are_keys) find_prices(some.page, worth, planes);
+      found = wanted;
       const std::uint64_t unread = granules.mask(number) & some.unread;
       rows =
           kernels_->at_least(token_errors_.data(), static_cast<std::int16_t>(row_worth)) & unread;
