@@ -100,10 +100,21 @@ def store(manager: StorageManager, keys: list[ObjectKey]) -> None:
 
 def drop(manager: StorageManager, keys: list[ObjectKey]) -> None:
     """From L1, once what is under way is over."""
-    controllers = manager._store_controllers.values()
-    until(lambda: not any(one.report_status()["in_flight_task_count"] for one in controllers))
-    time.sleep(0.05)
-    until(lambda: not any(one.report_status()["in_flight_task_count"] for one in controllers))
+    quiet_since_s = time.monotonic()
+
+    def quiet() -> bool:
+        """Nothing waits or is under way, and was not a moment ago.
+
+        Between taking what waits and saying that it is under way a controller says neither.
+        """
+        nonlocal quiet_since_s
+        for one in manager._store_controllers.values():
+            status = one.report_status()
+            if status["pending_keys_count"] or status["in_flight_task_count"]:
+                quiet_since_s = time.monotonic()
+        return time.monotonic() > quiet_since_s + 0.1
+
+    until(quiet)
     manager.delete_l1_keys(keys)
 
 
