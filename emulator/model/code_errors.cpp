@@ -15,7 +15,6 @@ namespace nearkv::model {
 namespace {
 
 constexpr int64_t kNoLog = -(int64_t{1} << 34);  // lg 0
-constexpr uint8_t kUsualSixteenths = 24;
 constexpr int kSumBits = 20;
 constexpr int kTermBits = 14;
 constexpr int kTotalBits = 24;
@@ -113,7 +112,7 @@ CodeErrors::CodeErrors(const AttendTask& task, const CodeScores& scores, const C
 
 // γ
 int64_t CodeErrors::goal_of(const RowSoftmax& sums, const Output& output) const {
-  const uint8_t z = task_.command.z == 0 ? kUsualSixteenths : task_.command.z;
+  const uint8_t z = task_.command.z == 0 ? NKV_USUAL_BOUND_Z : task_.command.z;
   const Number error = decode_binary32(std::bit_cast<uint32_t>(task_.command.error));
   const int64_t fine =
       2 * (fine_log_of(static_cast<uint64_t>(error.significand)) - fine_log_of(uint64_t{z}) +

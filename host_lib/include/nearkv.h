@@ -66,7 +66,7 @@ struct nearkv_attend_options {
   uint8_t sinks;    /* first tokens that the window does not hide */
   uint8_t mode;     /* enum nkv_attend_mode */
   uint8_t byte_cap; /* BOUNDED: in 1/256 of a dense read; 0: none */
-  uint8_t z16;      /* BOUNDED: standard deviations, in sixteenths; 0: 24 */
+  uint8_t z16;      /* BOUNDED: standard deviations, in sixteenths; 0: the usual */
   uint16_t top_k;   /* TAIL */
   uint8_t cold;     /* enum nearkv_cold_pages */
   float error;      /* BOUNDED */
@@ -92,7 +92,7 @@ struct nearkv_top_k_request {
   uint16_t top_k;
   uint8_t query_dtype;
   uint8_t mode; /* enum nkv_select, 0: FULL; not INDEXER */
-  uint8_t z16;  /* STATISTICAL: standard deviations, in sixteenths; 0: 96 */
+  uint8_t z16;  /* STATISTICAL: standard deviations, in sixteenths; 0: the usual */
   uint8_t sinks;
   uint8_t cold; /* enum nearkv_cold_pages */
   uint32_t tokens;

@@ -115,7 +115,7 @@ TEST(BoundedByCodes, MoreStandardDeviationsReadMore) {
   const Rows query = world.topics.query(2, world.random);
   AttendOptions options = bounded(0.2f);
   const auto usual = world.run(query, options);
-  options.z = 24;  // 1.5, as 0 means.
+  options.z = NKV_USUAL_BOUND_Z;
   EXPECT_EQ(world.run(query, options).output, usual.output);
   options.z = 64;
   EXPECT_GT(bursts(world.run(query, options).completion), bursts(usual.completion));

@@ -66,7 +66,7 @@ struct AttendOptions {
   std::uint16_t top_k = 64;   ///< TAIL.
   float error = 0.05F;        ///< BOUNDED: of a row's output, relative to it.
   std::uint8_t byte_cap = 0;  ///< BOUNDED.
-  std::uint8_t z16 = 0;       ///< BOUNDED: standard deviations, in sixteenths; 0: 24.
+  std::uint8_t z16 = 0;       ///< BOUNDED: standard deviations, in sixteenths; 0: the usual.
   /// Where any are cold, all tokens must be visible but for those skipped: no `tokens`, no
   /// `window`.
   ColdPages cold = ColdPages::kRefuse;
@@ -217,7 +217,7 @@ class NEARKV_API Pool {
     std::uint16_t rows = 1;
     std::uint16_t top_k = 64;
     std::uint8_t mode = NKV_SELECT_FULL;
-    std::uint8_t z16 = 0;  ///< STATISTICAL: standard deviations, in sixteenths; 0: 96.
+    std::uint8_t z16 = 0;  ///< STATISTICAL: standard deviations, in sixteenths; 0: the usual.
     float scale = 1;
     std::uint32_t tokens = 0;  ///< As in AttendOptions.
     std::uint32_t window = 0;

@@ -17,11 +17,11 @@ namespace nearkv {
 struct AttendSpec {
   std::size_t value_dim = 0;
   float scale = 1;
-  float soft_cap = 0;     ///< 0: none.
-  std::size_t top_k = 0;  ///< TAIL.
-  unsigned z16 = 24;      ///< BOUNDED: standard deviations, in sixteenths.
-  float error = 0;        ///< BOUNDED: wanted relative error.
-  unsigned byte_cap = 0;  ///< BOUNDED: in 1/256 of a dense read; 0: none.
+  float soft_cap = 0;                ///< 0: none.
+  std::size_t top_k = 0;             ///< TAIL.
+  unsigned z16 = NKV_USUAL_BOUND_Z;  ///< BOUNDED: standard deviations, in sixteenths.
+  float error = 0;                   ///< BOUNDED: wanted relative error.
+  unsigned byte_cap = 0;             ///< BOUNDED: in 1/256 of a dense read; 0: none.
 };
 
 struct AttendResult {

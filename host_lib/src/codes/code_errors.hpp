@@ -136,7 +136,7 @@ struct RowGoal {
 
 struct ErrorDemand {
   float error = 0;
-  unsigned z16 = 24;
+  unsigned z16 = NKV_USUAL_BOUND_Z;
 };
 
 void set_goal(const CodeSums& sums, std::size_t row, int value_exponent, const ErrorDemand& demand,

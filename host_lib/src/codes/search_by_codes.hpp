@@ -8,7 +8,7 @@ namespace nearkv {
 
 struct SearchSpec {
   std::size_t top_k = 0;
-  unsigned z16 = 96;  ///< Standard deviations, in sixteenths.
+  unsigned z16 = NKV_USUAL_SEARCH_Z;  ///< Standard deviations, in sixteenths.
 };
 
 /// *is_served is false, and nothing was done, if codes do not serve the list. `dense` are FULL's

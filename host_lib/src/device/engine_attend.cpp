@@ -14,10 +14,6 @@
 namespace nearkv {
 namespace {
 
-/// Standard deviations behind a bound, in sixteenths, if the command does not say.
-constexpr unsigned kUsualSearchZ16 = 96;
-constexpr unsigned kUsualZ16 = 24;
-
 bool is_query_dtype(std::uint8_t dtype) {
   return dtype == NKV_DTYPE_BF16 || dtype == NKV_DTYPE_FP16 || dtype == NKV_DTYPE_FP32;
 }
@@ -210,7 +206,7 @@ Outcome Engine::attend(const nkv_attend_command& command, const Window& window,
   request.scale = command.scale;
   request.soft_cap = command.soft_cap;
   request.top_k = command.top_k;
-  request.z16 = command.z == 0 ? kUsualZ16 : command.z;
+  request.z16 = command.z == 0 ? NKV_USUAL_BOUND_Z : command.z;
   request.error = command.error;
   request.byte_cap = command.byte_cap;
   const AttendContext context{list_, visibility, query_, workers_, &scratch_};
@@ -257,7 +253,8 @@ Outcome Engine::top_k(const nkv_topk_command& command, const Window& window,
   } else {
     bool is_served = false;
     if (command.mode == NKV_SELECT_STATISTICAL) {
-      const SearchSpec request{command.top_k, command.z == 0 ? kUsualSearchZ16 : command.z};
+      const unsigned z16 = command.z == 0 ? NKV_USUAL_SEARCH_Z : command.z;
+      const SearchSpec request{command.top_k, z16};
       outcome = search_by_codes(list_, visibility, query_, request, workers_, &codes_, &scratch_,
                                 &result, &is_served);
     }

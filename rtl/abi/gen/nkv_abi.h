@@ -73,6 +73,16 @@ typedef float nkv_f32;
  * say.
  */
 #define NKV_SIGN_RUN 8
+/**
+ * [sixteenths] Standard deviations behind the bound of ATTEND in mode BOUNDED, if the command does
+ * not say.
+ */
+#define NKV_USUAL_BOUND_Z 26
+/**
+ * [sixteenths] Standard deviations that TOPK in mode STATISTICAL allows for, if the command does
+ * not say.
+ */
+#define NKV_USUAL_SEARCH_Z 96
 #define NKV_POOL_MAGIC 1280723790 /**< First word of a pool: 'NKVL'. */
 #define NKV_POOL_RING_ENTRIES 64 /**< [entries] Entries of the rings of a pool's queue. */
 /** [bytes] Where the second copy of a pool's header starts. */
@@ -797,7 +807,8 @@ struct nkv_attend_command {
   uint8_t mode; /**< What to read. [a value of attend_mode] */
   uint8_t group; /**< Query rows. [1 to MAX_GROUP] */
   uint8_t query_dtype; /**< BF16, FP16 or FP32. [a value of dtype] */
-  uint8_t z; /**< BOUNDED: standard deviations behind the bound, in sixteenths; 0 means 24. */
+  /** BOUNDED: standard deviations behind the bound, in sixteenths; 0 means USUAL_BOUND_Z. */
+  uint8_t z;
   /** BOUNDED: wanted |O - exact| / |O| per row (Euclidean), above 0 and at most 1. */
   nkv_f32 error;
   uint32_t reserved; /**< Zero. */
@@ -854,7 +865,7 @@ struct nkv_topk_command {
   uint8_t mode; /**< How to find them. [a value of select] */
   uint8_t group; /**< Query rows. [1 to MAX_GROUP] */
   uint8_t query_dtype; /**< BF16, FP16, FP32; INDEXER also FP8_E4M3. [a value of dtype] */
-  uint8_t z; /**< STATISTICAL: standard deviations, in sixteenths; 0 means 96. */
+  uint8_t z; /**< STATISTICAL: standard deviations, in sixteenths; 0 means USUAL_SEARCH_Z. */
   uint64_t weights; /**< INDEXER: fp32 weight per head. [a multiple of 4] */
 };
 #define NKV_TOPK_COMMAND_BYTES 64

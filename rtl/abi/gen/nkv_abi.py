@@ -99,6 +99,12 @@ SIGN_SETS = 16
 # [pages] Pages in a row that share a sign set, and with it a transformed query, if APPEND does not
 # say.
 SIGN_RUN = 8
+# [sixteenths] Standard deviations behind the bound of ATTEND in mode BOUNDED, if the command does
+# not say.
+USUAL_BOUND_Z = 26
+# [sixteenths] Standard deviations that TOPK in mode STATISTICAL allows for, if the command does not
+# say.
+USUAL_SEARCH_Z = 96
 # First word of a pool: 'NKVL'.
 POOL_MAGIC = 1280723790
 # [entries] Entries of the rings of a pool's queue.

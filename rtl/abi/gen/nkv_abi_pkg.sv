@@ -57,6 +57,12 @@ package nkv_abi_pkg;
   // [pages] Pages in a row that share a sign set, and with it a transformed query, if APPEND does
   // not say.
   localparam int unsigned SignRun = 8;
+  // [sixteenths] Standard deviations behind the bound of ATTEND in mode BOUNDED, if the command
+  // does not say.
+  localparam int unsigned UsualBoundZ = 26;
+  // [sixteenths] Standard deviations that TOPK in mode STATISTICAL allows for, if the command does
+  // not say.
+  localparam int unsigned UsualSearchZ = 96;
 
   // Number formats
   // Query element: signed integer, the head's largest exponent at the top.
@@ -541,7 +547,7 @@ package nkv_abi_pkg;
     logic [31:0] reserved;
     // Byte 56. BOUNDED: wanted |O - exact| / |O| per row (Euclidean), above 0 and at most 1.
     logic [31:0] error;
-    // Byte 55. BOUNDED: standard deviations behind the bound, in sixteenths; 0 means 24.
+    // Byte 55. BOUNDED: standard deviations behind the bound, in sixteenths; 0 means USUAL_BOUND_Z.
     logic [7:0] z;
     // Byte 54. BF16, FP16 or FP32. [a value of dtype]
     dtype_e query_dtype;
@@ -590,7 +596,7 @@ package nkv_abi_pkg;
   typedef struct packed {
     // Byte 56. INDEXER: fp32 weight per head. [a multiple of 4]
     logic [63:0] weights;
-    // Byte 55. STATISTICAL: standard deviations, in sixteenths; 0 means 96.
+    // Byte 55. STATISTICAL: standard deviations, in sixteenths; 0 means USUAL_SEARCH_Z.
     logic [7:0] z;
     // Byte 54. BF16, FP16, FP32; INDEXER also FP8_E4M3. [a value of dtype]
     dtype_e query_dtype;
