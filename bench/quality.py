@@ -4,7 +4,8 @@ Keys, values and queries of SmolLM2 and Gemma 3 are captured while they read tex
 Python packages, once, and go to the device under test in pages with codes, whose gains come of
 another text. Answers are compared with attention in float64 over the same K and V in bf16. Other
 ways to read or keep less of K and V, written anew from what their makers describe, get the same
-queries. Then the models predict the last tokens of each text with their attention replaced.
+queries. Then the models predict the last tokens of each text with their attention replaced, and
+answer what is hidden in long texts.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ from bench.real.measures import (
 )
 from bench.real.predictions import REFERENCE, Coded, Kept, Predictions
 from bench.real.tally import rms
+from bench.real.tasks import TASKS, Task
 from bench.real.texts import JUDGED, Text, TextMissing
 from nearkv.core import AttendMode
 from nearkv.real_models import ModelError, fetch_model
@@ -46,6 +48,8 @@ _BYTES = {
 """Goals by model and error."""
 _K_BYTES = 0.4
 _EQUAL = 0.999
+_ANSWERING = 0.5
+"""A task of which exact attention answers this share is one that the model can do."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +60,16 @@ class _Plan:
     places: tuple[int, ...] = (4, 24)
     texts: tuple[Text, ...] = JUDGED
     predicted_tokens: int = 32
+    tasks: tuple[Task, ...] = TASKS
+    task_tokens: int = 4096
 
 
-_LONG = _Plan((_SMOLLM2, _GEMMA3, _GEMMA3_LONG), (24, 176, 32), predicted_tokens=64)
-_TINY = _Plan((Subject("smollm2", (2304,), 2, layers=2),), (1,), JUDGED[:1], predicted_tokens=8)
+_LONG = _Plan(
+    (_SMOLLM2, _GEMMA3, _GEMMA3_LONG), (24, 176, 32), predicted_tokens=64, task_tokens=8192
+)
+_TINY = _Plan(
+    (Subject("smollm2", (2304,), 2, layers=2),), (1,), JUDGED[:1], 8, TASKS[2:3], task_tokens=2304
+)
 
 
 def run(context: Context) -> Iterator[Result]:
@@ -88,7 +98,12 @@ def _measured(context: Context, plan: _Plan, subject: Subject, places: int) -> I
             try:
                 _measure(context, source, text, places, measures)
                 predictions = predictions or _predictions(context, plan, source)
-                predictions.predict(text, _saying(context, subject, text))
+                predictions.predict(text, _saying(context, subject, text.name))
+            except TextMissing as missing:
+                lacking.append(f"{subject.name}: {missing}")
+        for task in plan.tasks if predictions else ():
+            try:
+                predictions.ask(task, plan.task_tokens, _saying(context, subject, task.kind))
             except TextMissing as missing:
                 lacking.append(f"{subject.name}: {missing}")
     finally:
@@ -96,12 +111,13 @@ def _measured(context: Context, plan: _Plan, subject: Subject, places: int) -> I
             yield from _Figures(context, measures).results()
         if predictions is not None:
             yield from _predicted(context, subject, predictions)
+            yield from _answered(context, subject, plan.task_tokens, predictions)
     if lacking:
         raise Skipped(*lacking)
 
 
-def _saying(context: Context, subject: Subject, text: Text) -> Callable[[str], None]:
-    return lambda what: context.progress(f"{subject.name}, {text.name}: {what}")
+def _saying(context: Context, subject: Subject, name: str) -> Callable[[str], None]:
+    return lambda what: context.progress(f"{subject.name}, {name}: {what}")
 
 
 def _measure(
@@ -110,7 +126,7 @@ def _measure(
     captures = source.layers_of(text)
     measures.texts.append(text.name)
     for capture in captures:
-        say = _saying(context, source.subject, text)
+        say = _saying(context, source.subject, text.name)
         measures.measure(capture, context.device, places, say)
 
 
@@ -231,4 +247,24 @@ def _predicted(context: Context, subject: Subject, predictions: Predictions) -> 
                 unit="nats",
                 device=context.device,
                 extra=extra,
+            )
+
+
+def _answered(
+    context: Context, subject: Subject, tokens: int, predictions: Predictions
+) -> Iterator[Result]:
+    """Shares of the tasks of each kind that each way answers rightly."""
+    for kind, exact in predictions.predicted[REFERENCE].answers.items():
+        share = mean(exact)
+        for name, way in predictions.predicted.items():
+            is_goal = share >= _ANSWERING and name in ERRORS
+            yield Result(
+                name=f"quality/{subject.name}/task_{kind}/{name}",
+                value=mean(way.answers[kind]),
+                unit="of answers right",
+                peer=None if name == REFERENCE else "bf16",
+                peer_value=None if name == REFERENCE else share,
+                goal=Goal(">=", share) if is_goal else None,
+                device=context.device,
+                extra={"tokens": tokens, "tasks": len(exact)},
             )

@@ -88,7 +88,8 @@ class CaptureSource:
         return load_model(self._folder, "bfloat16")[0]
 
     @cached_property
-    def _tokenizer(self) -> Any:
+    def tokenizer(self) -> Any:
+        """The model's."""
         return AutoTokenizer.from_pretrained(self._folder, local_files_only=True)
 
     @cached_property
@@ -135,7 +136,7 @@ class CaptureSource:
 
     def tokens_of(self, text: Text) -> torch.Tensor:
         """A text's tokens, int64 [tokens]; TextMissing where this machine lacks it."""
-        return text.tokens(self._tokenizer, self.subject.tokens)
+        return text.tokens(self.tokenizer, self.subject.tokens)
 
     def _positions(self) -> list[int]:
         subject = self.subject

@@ -6,7 +6,8 @@ the way in each layer. These passes are in float32, so that roundings stay small
 measured. Only layers that attend to all tokens are replaced.
 """
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -20,6 +21,7 @@ from bench.real.anchors import CACHES
 from bench.real.answers import coded_pool, dense_bytes
 from bench.real.captures import CaptureSource
 from bench.real.reading import global_layers
+from bench.real.tasks import Task
 from bench.real.texts import Text
 from nearkv.core import AttendMode
 
@@ -43,6 +45,10 @@ class Replacement(Protocol):
         scale: float,
     ) -> torch.Tensor: ...
 
+    def take_shares(self) -> list[float]:
+        """The bytes read of K and V in bf16, by calls since it was asked last."""
+        ...
+
 
 @dataclass
 class Predicted:
@@ -56,6 +62,8 @@ class Predicted:
     """Whether the likeliest token is REFERENCE's."""
     bytes: list[float] = field(default_factory=list)
     """Of K and V in bf16, what each layer of each text read."""
+    answers: dict[str, list[bool]] = field(default_factory=lambda: defaultdict(list))
+    """Of tasks, by their kind: whether each was answered rightly."""
 
 
 class Kept:
@@ -63,7 +71,7 @@ class Kept:
 
     def __init__(self, name: str) -> None:
         self._keep = CACHES[name][0] if name in CACHES else torch.Tensor.bfloat16
-        self.shares = [CACHES[name][1] if name in CACHES else 1.0]
+        self._share = CACHES[name][1] if name in CACHES else 1.0
 
     def __call__(self, layer, queries, keys, values, scale):
         """As Replacement says."""
@@ -75,6 +83,10 @@ class Kept:
         )
         return output[0].transpose(0, 1)
 
+    def take_shares(self) -> list[float]:
+        """As Replacement says."""
+        return [self._share]
+
 
 class Coded:
     """Attention by codes on a device."""
@@ -83,7 +95,7 @@ class Coded:
         self._uri = uri
         self._gains = gains
         self._how = {"mode": mode} | how
-        self.shares: list[float] = []
+        self._shares: list[float] = []
 
     def __call__(self, layer, queries, keys, values, scale):
         """As Replacement says."""
@@ -98,8 +110,13 @@ class Coded:
             output, _ = pool.attend(1, 0, rows, scale=scale, tokens=seen, **self._how)
             outputs.append(torch.from_numpy(output).flatten(0, 1))
             whole += dense_bytes(keys, values, seen)
-        self.shares.append(pool.stats().near_bytes / whole)
+        self._shares.append(pool.stats().near_bytes / whole)
         return torch.stack(outputs).to(queries.dtype)
+
+    def take_shares(self) -> list[float]:
+        """As Replacement says."""
+        shares, self._shares = self._shares, []
+        return shares
 
 
 class Predictions:
@@ -122,25 +139,41 @@ class Predictions:
 
     def predict(self, text: Text, progress: Callable[[str], None]) -> None:
         """Adds a text's; TextMissing where this machine lacks it."""
-        tokens = self._source.tokens_of(text)
-        read = self._source.reading_of(tokens[: -self._tokens]).cache
+        reference = None
+        for name, told, last in self._told(self._source.tokens_of(text), self._tokens, progress):
+            reference = told if reference is None else reference
+            predicted = self.predicted[name]
+            predicted.divergences += (reference.exp() * (reference - told)).sum(-1).tolist()
+            predicted.losses += (-told[:-1].gather(1, last[1:, None])[:, 0]).tolist()
+            predicted.agreed += (told.argmax(-1) == reference.argmax(-1)).tolist()
+            predicted.bytes += self._ways[name].take_shares()
+
+    def ask(self, task: Task, count: int, progress: Callable[[str], None]) -> None:
+        """Adds the answers to a task of `count` tokens; TextMissing as above."""
+        tokens, answered = task.tokens(self._source.tokenizer, count)
+        for name, told, last in self._told(tokens, answered + 1, progress):
+            is_right = bool((told[:-1].argmax(-1) == last[1:]).all())
+            self.predicted[name].answers[task.kind].append(is_right)
+            self._ways[name].take_shares()
+
+    def _told(
+        self, tokens: torch.Tensor, replaced: int, progress: Callable[[str], None]
+    ) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+        """By each way, REFERENCE first: log-probabilities behind the last `replaced` tokens.
+
+        With the way's name before them, and with these tokens behind.
+        """
+        read = self._source.reading_of(tokens[:-replaced]).cache
         for layer in read.layers:
             layer.keys, layer.values = layer.keys.float(), layer.values.float()
-        last = tokens[-self._tokens :]
-        reference = None
+        last = tokens[-replaced:]
         for name in [REFERENCE, *(name for name in self._ways if name != REFERENCE)]:
             progress(f"predictions by {name}")
             self._way = self._ways[name]
             with torch.inference_mode():
                 cache = deepcopy(read)
                 logits = self._model(last[None], past_key_values=cache).logits[0].double()
-            told = logits.log_softmax(-1)
-            reference = told if reference is None else reference
-            predicted = self.predicted[name]
-            predicted.divergences += (reference.exp() * (reference - told)).sum(-1).tolist()
-            predicted.losses += (-told[:-1].gather(1, last[1:, None])[:, 0]).tolist()
-            predicted.agreed += (told.argmax(-1) == reference.argmax(-1)).tolist()
-            predicted.bytes = self._ways[name].shares
+            yield name, logits.log_softmax(-1), last
 
     def _attend(self, module, query, key, value, attention_mask, **options):
         layer = module.layer_idx

@@ -8,18 +8,15 @@ import os
 import re
 import subprocess
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-_NEEDLE = "\n\nRemember this: the secret number of the vault in Lisbon is 731946.\n\n"
-_QUESTION = (
-    "\n\nQuestion: what is the secret number of the vault in Lisbon?\n"
-    "Answer: the secret number of the vault in Lisbon is"
-)
+NUMBERS = {"Lisbon": 731946, "Oslo": 482015, "Cairo": 905327, "Lima": 164738}
+"""What needles say of cities' vaults."""
 _NEEDLE_DEPTH = 0.37
 _CHARACTERS_PER_TOKEN = 8
 """More than any of these texts has, so that what is cut off is never too short."""
@@ -61,13 +58,40 @@ class Text:
             )
         if not self.has_needle:
             return ids[:count]
-        needle, question = (
-            tokenizer(part, add_special_tokens=False, return_tensors="pt").input_ids[0]
-            for part in (_NEEDLE, _QUESTION)
-        )
-        room = count - needle.numel() - question.numel()
-        depth = int(_NEEDLE_DEPTH * room)
-        return torch.cat([ids[:depth], needle, ids[depth:room], question])
+        hidden = ((_NEEDLE_DEPTH, needle("Lisbon")),)
+        return with_hidden(ids[:count], hidden, question("Lisbon"), tokenizer)
+
+
+def needle(city: str) -> str:
+    """A sentence to remember."""
+    return f"\n\nRemember this: the secret number of the vault in {city} is {NUMBERS[city]}.\n\n"
+
+
+def question(city: str) -> str:
+    """What asks for it, up to the number."""
+    what = f"the secret number of the vault in {city} is"
+    return f"\n\nQuestion: what is {what.removesuffix(' is')}?\nAnswer: {what}"
+
+
+def with_hidden(
+    ids: torch.Tensor, hidden: Sequence[tuple[float, str]], last: str, tokenizer: Any
+) -> torch.Tensor:
+    """As many tokens as `ids` has: these, cut off where others need room.
+
+    `hidden` are parts between them, each at its depth from 0 to 1, in order; `last` is the end.
+    """
+    depths = [depth for depth, _ in hidden]
+    *parts, end = (
+        tokenizer(part, add_special_tokens=False, return_tensors="pt").input_ids[0]
+        for part in (*(part for _, part in hidden), last)
+    )
+    room = ids.numel() - sum(part.numel() for part in (*parts, end))
+    pieces, begin = [], 0
+    for depth, part in zip(depths, parts, strict=True):
+        place = int(depth * room)
+        pieces += [ids[begin:place], part]
+        begin = place
+    return torch.cat([*pieces, ids[begin:room], end])
 
 
 def _read(path: Path) -> str:

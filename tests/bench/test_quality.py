@@ -8,7 +8,7 @@ from transformers import Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, Llama
 
 pytest.importorskip("nearkv.core", exc_type=ImportError)
 
-from bench.real import captures, reading
+from bench.real import captures, reading, tasks
 from bench.real.anchors import CACHES, Anchors, KeptCache, q4_0, q8_0
 from bench.real.answers import CodedLayer, JudgedAnswer, Layer
 from bench.real.captures import CaptureSource, LayerCapture, Subject
@@ -16,6 +16,7 @@ from bench.real.measures import Measures
 from bench.real.predictions import REFERENCE, Coded, Kept, Predictions
 from bench.real.reading import NotAttention, Reading, global_layers
 from bench.real.tally import Claims, Tally, rms
+from bench.real.tasks import TASKS, Task
 from bench.real.texts import CALIBRATION, Text, TextMissing
 from nearkv.core import AttendMode, Select
 
@@ -240,6 +241,25 @@ def test_a_needle_is_in_the_text_and_asked_for_at_its_end():
     assert torch.equal(text_of(WORDS).tokens(Letters(), 50), Letters()(WORDS).input_ids[0, :50])
 
 
+def test_a_task_hides_its_parts_and_ends_with_the_answer(monkeypatch):
+    def written(text: str) -> bytes:
+        return bytes(Letters()(text).input_ids[0].tolist())
+
+    monkeypatch.setattr(tasks, "_HAYSTACK", text_of(WORDS, name="around"))
+    for task in TASKS:
+        tokens, answered = task.tokens(Letters(), 2000)
+        whole = bytes(tokens.tolist())
+        assert len(whole) == 2000
+        assert whole.endswith(written(task.question + task.answer))
+        assert answered == len(task.answer)
+        begin = 0
+        for depth, part in task.hidden:
+            place = whole.index(written(part), begin)
+            assert place / 2000 == pytest.approx(depth, abs=0.15)
+            begin = place + len(part)
+        assert task.answer.strip() in "".join(part for _, part in task.hidden)
+
+
 def test_a_text_that_is_missing_or_short_names_its_package():
     def missing():
         yield Path("/nowhere/text").read_text()
@@ -331,3 +351,15 @@ def test_predictions_differ_by_what_is_replaced(source):
     assert apart["dense"] < apart["error_05"]
     assert [len(told["q8_0"].divergences), len(told["q8_0"].losses)] == [6, 5]
     assert 0 < told["error_05"].bytes[0] < told["dense"].bytes[0]
+
+
+def test_an_answer_is_right_if_each_of_its_tokens_is_the_likeliest(source, monkeypatch):
+    monkeypatch.setattr(tasks, "_HAYSTACK", text_of(WORDS))
+    predictions = Predictions(source(), 6, {REFERENCE: Kept(REFERENCE)})
+    ids, _ = Task("some", (), "ends", "?").tokens(Letters(), 1000)
+    with torch.inference_mode():
+        likeliest = int(llama().float()(ids[None, :-1]).logits[0, -1].argmax())
+    for answer, is_right in ((likeliest, True), ((likeliest + 1) % 97, False)):
+        given = Task("some", (), "ends", chr(answer))
+        predictions.ask(given, 1000, lambda _: None)
+        assert predictions.predicted[REFERENCE].answers["some"][-1] == is_right
