@@ -38,6 +38,11 @@ struct BlockCache {
   std::uint32_t block_tokens = 0;  ///< A multiple of 16; of 32 with kTiles.
   std::uint8_t dtype = 0;          ///< NKV_DTYPE_BF16, FP16 or FP32; kTiles: BF16.
   BlockLayout layout = BlockLayout::kRows;
+
+  /// Of one token's K or V in one KV head.
+  [[nodiscard]] std::size_t row_bytes() const {
+    return std::size_t{head_dim} * nkv_element_bytes(dtype);
+  }
 };
 
 class BlockCodes;

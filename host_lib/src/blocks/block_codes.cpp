@@ -71,7 +71,7 @@ Status store_rows(const BlockCache& cache, std::byte* keys, std::byte* values, c
       return Status::kBadArgument;
     }
   }
-  const std::size_t row_bytes = std::size_t{cache.head_dim} * nkv_element_bytes(cache.dtype);
+  const std::size_t row_bytes = cache.row_bytes();
   for (std::size_t token = 0; token < slots.size(); ++token) {
     if (slots[token] < 0) continue;
     const auto block = static_cast<std::size_t>(slots[token] / block_tokens);

@@ -14,12 +14,21 @@ namespace {
 
 constexpr std::size_t kTokens = NKV_PAGE_TOKENS;
 
+nkv_page_shape page_shape(const BlockCache& cache) {
+  nkv_page_shape shape{};
+  shape.k_form = shape.v_form = NKV_ROW_FORM_RAW;
+  shape.dtype = cache.dtype;
+  shape.flags = NKV_PAGE_FLAG_CODES;
+  shape.head_dim = shape.value_dim = static_cast<std::uint16_t>(cache.head_dim);
+  return shape;
+}
+
 struct RowExponent {
   std::uint8_t largest;  ///< Of finite elements.
   bool is_finite;
 };
 
-RowExponent exponent_of(const std::uint8_t* row, std::size_t dim) {
+RowExponent exponent_of(const std::byte* row, std::size_t dim) {
   constexpr std::uint16_t kExponent = 0x7F80;
   std::uint16_t largest = 0;
   std::uint16_t largest_finite = 0;
@@ -35,26 +44,37 @@ RowExponent exponent_of(const std::uint8_t* row, std::size_t dim) {
 
 }  // namespace
 
+CodePages::Memory::Memory(std::size_t bytes)
+    : memory_(static_cast<std::byte*>(std::calloc(bytes + NKV_PAGE_GRAIN_BYTES, 1))) {
+  if (memory_ == nullptr) throw std::bad_alloc();
+  const auto address = reinterpret_cast<std::uintptr_t>(memory_.get());
+  bytes_ = {memory_.get() + (round_up(address, NKV_PAGE_GRAIN_BYTES) - address), bytes};
+}
+
 CodePages::CodePages(const BlockCache& cache, std::span<const std::int8_t> gains)
     : cache_(cache),
       parts_(cache.block_tokens / NKV_PAGE_TOKENS),
-      gains_(gains.begin(), gains.end()) {
-  shape_.k_form = shape_.v_form = NKV_ROW_FORM_RAW;
-  shape_.dtype = cache.dtype;
-  shape_.flags = NKV_PAGE_FLAG_CODES;
-  shape_.head_dim = shape_.value_dim = static_cast<std::uint16_t>(cache.head_dim);
+      shape_(page_shape(cache)),
+      gains_(gains.begin(), gains.end()),
+      page_bytes_(lay_out_without_rows(shape_).total_bytes),
+      memory_(cache.blocks * parts_ * cache.kv_heads * page_bytes_),
+      lent_rows_(rows_shape()),
+      entries_(cache.blocks * parts_ * cache.kv_heads),
+      known_(cache.blocks * parts_) {
   gains_.resize(std::size_t{cache.kv_heads} * cache.head_dim);
-  page_bytes_ = lay_out_without_rows(shape_).total_bytes;
-  const std::size_t numbers = cache.blocks * parts_;
-  bytes_ = numbers * cache.kv_heads * page_bytes_;
-  // Zeros from the system: what is never written takes no memory.
-  memory_.reset(static_cast<std::byte*>(std::calloc(bytes_ + NKV_PAGE_GRAIN_BYTES, 1)));
-  if (memory_ == nullptr) throw std::bad_alloc();
-  const auto address = reinterpret_cast<std::uintptr_t>(memory_.get());
-  pages_ = memory_.get() + (round_up(address, NKV_PAGE_GRAIN_BYTES) - address);
-  lent_rows_ = LentRows(pages_, page_bytes_, cache);
-  entries_.resize(numbers * cache.kv_heads);
-  known_.resize(numbers);
+}
+
+LentRows::Shape CodePages::rows_shape() const {
+  LentRows::Shape shape;
+  shape.pages = memory_.bytes().data();
+  shape.page_bytes = page_bytes_;
+  shape.rows = {cache_.keys, cache_.values};
+  shape.kv_heads = cache_.kv_heads;
+  shape.parts = parts_;
+  shape.row_bytes = cache_.row_bytes();
+  shape.head_stride_bytes = cache_.head_stride_bytes;
+  shape.block_stride_bytes = cache_.block_stride_bytes;
+  return shape;
 }
 
 bool CodePages::is_of(const BlockCache& cache) const {
@@ -102,7 +122,6 @@ void CodePages::describe(const UncodedTokens& tokens, std::size_t rows) {
   nkv_page_shape plain = shape_;
   plain.flags = 0;
   const std::size_t known = known_[tokens.number];
-  const std::size_t row_bytes = std::size_t{cache_.head_dim} * nkv_element_bytes(cache_.dtype);
   for (std::size_t head = 0; head < cache_.kv_heads; ++head) {
     const std::size_t place = place_of(tokens.number, head);
     const std::span<std::byte> page = page_at(place);
@@ -114,8 +133,8 @@ void CodePages::describe(const UncodedTokens& tokens, std::size_t rows) {
       summary = {header.k_exponent, header.v_exponent, header.nonfinite};
     }
     for (std::size_t t = known; t < rows; ++t) {
-      const RowExponent key = exponent_of(from.keys + t * row_bytes, cache_.head_dim);
-      const RowExponent value = exponent_of(from.values + t * row_bytes, cache_.head_dim);
+      const RowExponent key = exponent_of(from.keys + t * cache_.row_bytes(), cache_.head_dim);
+      const RowExponent value = exponent_of(from.values + t * cache_.row_bytes(), cache_.head_dim);
       summary.k_exponent = std::max(summary.k_exponent, key.largest);
       summary.v_exponent = std::max(summary.v_exponent, value.largest);
       if (!key.is_finite) summary.nonfinite |= std::uint64_t{1} << t;
@@ -131,10 +150,9 @@ void CodePages::encode(const UncodedTokens& tokens, std::size_t head) {
   const std::size_t place = place_of(tokens.number, head);
   const std::span<std::byte> page = page_at(place);
   const LentRows::Place rows = lent_rows_.of(page.data());
-  const std::size_t row_bytes = std::size_t{cache_.head_dim} * nkv_element_bytes(cache_.dtype);
   PageContents contents;
-  contents.keys = {reinterpret_cast<const std::byte*>(rows.keys), row_bytes};
-  contents.values = {reinterpret_cast<const std::byte*>(rows.values), row_bytes};
+  contents.keys = {rows.keys, cache_.row_bytes()};
+  contents.values = {rows.values, cache_.row_bytes()};
   contents.gains = std::span(gains_).subspan(head * cache_.head_dim, cache_.head_dim);
   contents.sign_set = sign_set_of(tokens.position, 0);
   PageIdentity identity;

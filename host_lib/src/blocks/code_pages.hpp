@@ -55,16 +55,27 @@ class CodePages {
   void list(const std::int32_t* table, std::size_t head, std::size_t first, std::size_t end,
             std::vector<nkv_page_entry>* entries) const;
 
-  [[nodiscard]] Window window() const { return {{pages_, bytes_}, &lent_rows_}; }
+  [[nodiscard]] Window window() const { return {memory_.bytes(), &lent_rows_}; }
 
   BlockCodes::Counts counts;
   CodeSpeed speed;
 
  private:
-  struct Free {
-    void operator()(std::byte* bytes) const { std::free(bytes); }
+  /// Zeros that pages begin in at a whole number of grains. What is never written takes no memory.
+  class Memory {
+   public:
+    explicit Memory(std::size_t bytes);
+    [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
+
+   private:
+    struct Free {
+      void operator()(std::byte* bytes) const { std::free(bytes); }
+    };
+    std::unique_ptr<std::byte, Free> memory_;
+    std::span<std::byte> bytes_;
   };
 
+  [[nodiscard]] LentRows::Shape rows_shape() const;
   void describe(const UncodedTokens& tokens, std::size_t rows);
   [[nodiscard]] std::uint32_t number_of(const std::int32_t* table, std::size_t page) const {
     return static_cast<std::uint32_t>(table[page / parts_]) * parts_ +
@@ -74,17 +85,15 @@ class CodePages {
     return std::size_t{number} * cache_.kv_heads + head;
   }
   [[nodiscard]] std::span<std::byte> page_at(std::size_t place) const {
-    return {pages_ + place * page_bytes_, page_bytes_};
+    return memory_.bytes().subspan(place * page_bytes_, page_bytes_);
   }
 
   BlockCache cache_;
   std::uint32_t parts_;  ///< Of a block.
-  nkv_page_shape shape_{};
+  nkv_page_shape shape_;
   std::vector<std::int8_t> gains_;
-  std::size_t page_bytes_ = 0;
-  std::size_t bytes_ = 0;
-  std::unique_ptr<std::byte, Free> memory_;
-  std::byte* pages_ = nullptr;
+  std::size_t page_bytes_;
+  Memory memory_;
   LentRows lent_rows_;
   std::vector<nkv_page_entry> entries_;  ///< By place.
   /// By number: rows from the first on that its pages say something of; all of them in codes.

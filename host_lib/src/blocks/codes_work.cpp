@@ -23,7 +23,7 @@ CodesWork::CodesWork(const BatchPlan& plan, const BlockCache& cache,
       buffers_(*buffers),
       pages_(attention.approximation.codes->pages()),
       heads_(cache.kv_heads),
-      row_bytes_(std::size_t{cache.head_dim} * nkv_element_bytes(cache.dtype)) {
+      row_bytes_(cache.row_bytes()) {
   while (buffers_.members.size() < members) {
     buffers_.members.push_back(std::make_unique<CodesMember>());
   }

@@ -58,8 +58,7 @@ void LayerWork::take_runs() noexcept {
 void LayerWork::attend(const RunPlace& place, const AttendTask& task) {
   const std::span<const QueryPlace> queries =
       plan_.queries().subspan(task.first_query, task.queries);
-  const std::size_t bytes =
-      std::size_t{queries_.group} * cache_.head_dim * nkv_element_bytes(cache_.dtype);
+  const std::size_t bytes = queries_.group * cache_.row_bytes();
   BlockRun run;
   run.cache = &cache_;
   run.table = plan_.blocks_of(queries.front().request);
@@ -121,9 +120,9 @@ void LayerWork::merge_row(const AttendTask& task, std::size_t head, std::size_t 
   }
   for (float& value : merged) value /= weight;
   const std::size_t query_head = (task.first_head + head) * queries_.group + row;
-  store_row(merged, cache_.dtype,
-            queries_.outputs + token * queries_.output_stride_bytes +
-                query_head * dim * nkv_element_bytes(cache_.dtype));
+  store_row(
+      merged, cache_.dtype,
+      queries_.outputs + token * queries_.output_stride_bytes + query_head * cache_.row_bytes());
   if (queries_.lse != nullptr) {
     queries_.lse[token * cache_.kv_heads * queries_.group + query_head] =
         (maximum + std::log2(weight)) / std::numbers::log2e_v<float>;

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "nearkv/block_attention.hpp"
 #include "nkv_abi.h"
 
 namespace nearkv {
@@ -14,44 +13,42 @@ namespace nearkv {
 class LentRows {
  public:
   struct Place {
-    const std::uint8_t* keys;
-    const std::uint8_t* values;
+    const std::byte* keys;
+    const std::byte* values;
   };
 
-  LentRows() = default;
-  /// For pages of `page_bytes` bytes from `pages` on, and a cache of kRows.
-  LentRows(const std::byte* pages, std::size_t page_bytes, const BlockCache& cache)
-      : pages_(pages),
-        page_grains_(static_cast<std::uint32_t>(page_bytes / NKV_PAGE_GRAIN_BYTES)),
-        heads_(cache.kv_heads),
-        parts_(cache.block_tokens / NKV_PAGE_TOKENS),
-        part_bytes_(NKV_PAGE_TOKENS * std::size_t{cache.head_dim} * nkv_element_bytes(cache.dtype)),
-        block_stride_(cache.block_stride_bytes),
-        head_stride_(cache.head_stride_bytes),
-        keys_(reinterpret_cast<const std::uint8_t*>(cache.keys)),
-        values_(reinterpret_cast<const std::uint8_t*>(cache.values)) {}
+  /// How pages and rows lie. K and V have the same strides, and a KV head's rows of a block lie
+  /// together.
+  struct Shape {
+    const std::byte* pages = nullptr;  ///< The first one.
+    std::size_t page_bytes = 0;
+    Place rows = {};  ///< Of block 0 and KV head 0.
+    std::uint32_t kv_heads = 1;
+    std::uint32_t parts = 1;  ///< Of a block.
+    std::size_t row_bytes = 0;
+    std::size_t head_stride_bytes = 0;
+    std::size_t block_stride_bytes = 0;
+  };
+
+  explicit LentRows(const Shape& shape)
+      : shape_(shape),
+        page_grains_(static_cast<std::uint32_t>(shape.page_bytes / NKV_PAGE_GRAIN_BYTES)) {}
 
   /// Of the page that begins at `page`.
   [[nodiscard]] Place of(const std::byte* page) const {
-    const auto grain = static_cast<std::uint32_t>((page - pages_) / NKV_PAGE_GRAIN_BYTES);
+    const auto grain = static_cast<std::uint32_t>((page - shape_.pages) / NKV_PAGE_GRAIN_BYTES);
     const std::uint32_t number = grain / page_grains_;
-    const std::uint32_t token_page = number / heads_;
-    const std::uint32_t block = token_page / parts_;
-    const std::size_t place = block * block_stride_ + number % heads_ * head_stride_ +
-                              (token_page - block * parts_) * part_bytes_;
-    return {keys_ + place, values_ + place};
+    const std::uint32_t token_page = number / shape_.kv_heads;
+    const std::uint32_t block = token_page / shape_.parts;
+    const std::size_t place =
+        block * shape_.block_stride_bytes + number % shape_.kv_heads * shape_.head_stride_bytes +
+        (token_page - block * shape_.parts) * NKV_PAGE_TOKENS * shape_.row_bytes;
+    return {shape_.rows.keys + place, shape_.rows.values + place};
   }
 
  private:
-  const std::byte* pages_ = nullptr;
-  std::uint32_t page_grains_ = 1;
-  std::uint32_t heads_ = 1;
-  std::uint32_t parts_ = 1;
-  std::size_t part_bytes_ = 0;
-  std::size_t block_stride_ = 0;
-  std::size_t head_stride_ = 0;
-  const std::uint8_t* keys_ = nullptr;
-  const std::uint8_t* values_ = nullptr;
+  Shape shape_;
+  std::uint32_t page_grains_;
 };
 
 }  // namespace nearkv

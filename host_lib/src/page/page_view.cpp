@@ -191,7 +191,7 @@ RowSource PageView::keys_at(const std::byte* page) const {
   source.dim = header_.head_dim;
   source.row_bytes = layout_.bytes[NKV_PAGE_ARRAY_K_ROWS] / NKV_PAGE_TOKENS;
   if (lent_rows_ != nullptr) {
-    source.rows = lent_rows_->of(page).keys;
+    source.rows = reinterpret_cast<const std::uint8_t*>(lent_rows_->of(page).keys);
     return source;
   }
   const auto* const bytes = reinterpret_cast<const std::uint8_t*>(page);
@@ -208,7 +208,7 @@ RowSource PageView::values_at(const std::byte* page) const {
   source.dim = header_.value_dim;
   source.row_bytes = layout_.bytes[NKV_PAGE_ARRAY_V_ROWS] / NKV_PAGE_TOKENS;
   if (lent_rows_ != nullptr) {
-    source.rows = lent_rows_->of(page).values;
+    source.rows = reinterpret_cast<const std::uint8_t*>(lent_rows_->of(page).values);
     return source;
   }
   const auto* const bytes = reinterpret_cast<const std::uint8_t*>(page);
