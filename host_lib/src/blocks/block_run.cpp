@@ -112,8 +112,8 @@ void RunKernel::attend(const BlockRun& run, const Rows& rows, const Span& span, 
       attend_span_bf16_ != nullptr ? attend_span_bf16_ : attend_span_portable;
   const std::size_t end = rows.first + rows.count;
   for (std::size_t row = rows.first; row < end; row += kSpanRows) {
-    const SpanQuery query{run.query + row * run.cache->row_bytes(),
-                          std::min(end - row, kSpanRows), run.factor, run.soft_cap};
+    const SpanQuery query{run.query + row * run.cache->row_bytes(), std::min(end - row, kSpanRows),
+                          run.factor, run.soft_cap};
     attend_span(shape_, query, span, row == rows.first ? next : nullptr,
                 {sums.maximum + row, sums.weight + row, sums.values + row * dim});
   }

@@ -1,11 +1,9 @@
 #include "blocks/code_pages.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 
 #include "codes/code_form.hpp"
-#include "page/encode.hpp"
 #include "page/page_view.hpp"
 #include "round_up.hpp"
 
@@ -21,25 +19,6 @@ nkv_page_shape page_shape(const BlockCache& cache) {
   shape.flags = NKV_PAGE_FLAG_CODES;
   shape.head_dim = shape.value_dim = static_cast<std::uint16_t>(cache.head_dim);
   return shape;
-}
-
-struct RowExponent {
-  std::uint8_t largest;  ///< Of finite elements.
-  bool is_finite;
-};
-
-RowExponent exponent_of(const std::byte* row, std::size_t dim) {
-  constexpr std::uint16_t kExponent = 0x7F80;
-  std::uint16_t largest = 0;
-  std::uint16_t largest_finite = 0;
-  for (std::size_t c = 0; c < dim; ++c) {
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, row + 2 * c, sizeof(bits));
-    bits &= kExponent;
-    largest = std::max(largest, bits);
-    largest_finite = std::max(largest_finite, bits == kExponent ? std::uint16_t{0} : bits);
-  }
-  return {static_cast<std::uint8_t>(largest_finite >> 7), largest != kExponent};
 }
 
 }  // namespace
@@ -59,7 +38,7 @@ CodePages::CodePages(const BlockCache& cache, std::span<const std::int8_t> gains
       page_bytes_(lay_out_without_rows(shape_).total_bytes),
       memory_(cache.blocks * parts_ * cache.kv_heads * page_bytes_),
       lent_rows_(rows_shape()),
-      entries_(cache.blocks * parts_ * cache.kv_heads),
+      pages_(cache.blocks * parts_ * cache.kv_heads),
       known_(cache.blocks * parts_) {
   gains_.resize(std::size_t{cache.kv_heads} * cache.head_dim);
 }
@@ -117,32 +96,33 @@ void CodePages::bring_up_to_date(const std::int32_t* table, std::size_t first, s
   }
 }
 
+PageIdentity CodePages::begin_page(const UncodedTokens& tokens, std::size_t place) {
+  pages_[place].entry.page = static_cast<std::uint32_t>(place * page_bytes_ / NKV_PAGE_GRAIN_BYTES);
+  PageIdentity identity;
+  identity.first_token = tokens.position * NKV_PAGE_TOKENS;
+  return identity;
+}
+
 /// Adds rows that are new to what the newest tokens' pages say.
 void CodePages::describe(const UncodedTokens& tokens, std::size_t rows) {
   nkv_page_shape plain = shape_;
   plain.flags = 0;
   const std::size_t known = known_[tokens.number];
+  const std::size_t row_bytes = cache_.row_bytes();
   for (std::size_t head = 0; head < cache_.kv_heads; ++head) {
     const std::size_t place = place_of(tokens.number, head);
     const std::span<std::byte> page = page_at(place);
     const LentRows::Place from = lent_rows_.of(page.data());
-    RowSummary summary;
+    RowSummary summary =
+        summary_of(plain, {from.keys + known * row_bytes, row_bytes},
+                   {from.values + known * row_bytes, row_bytes}, known, rows - known);
+    Page& told = pages_[place];
     if (known != 0) {
-      nkv_page_header header;
-      std::memcpy(&header, page.data(), sizeof(header));
-      summary = {header.k_exponent, header.v_exponent, header.nonfinite};
+      summary.add(told.rows);
+      if (summary == told.rows) continue;  // As for most rows: what the page says holds.
     }
-    for (std::size_t t = known; t < rows; ++t) {
-      const RowExponent key = exponent_of(from.keys + t * cache_.row_bytes(), cache_.head_dim);
-      const RowExponent value = exponent_of(from.values + t * cache_.row_bytes(), cache_.head_dim);
-      summary.k_exponent = std::max(summary.k_exponent, key.largest);
-      summary.v_exponent = std::max(summary.v_exponent, value.largest);
-      if (!key.is_finite) summary.nonfinite |= std::uint64_t{1} << t;
-    }
-    PageIdentity identity;
-    identity.first_token = tokens.position * NKV_PAGE_TOKENS;
-    entries_[place].page = static_cast<std::uint32_t>(place * page_bytes_ / NKV_PAGE_GRAIN_BYTES);
-    describe_without_rows(plain, summary, identity, page, &entries_[place]);
+    told.rows = summary;
+    describe_without_rows(plain, summary, begin_page(tokens, place), page, &told.entry);
   }
 }
 
@@ -155,22 +135,24 @@ void CodePages::encode(const UncodedTokens& tokens, std::size_t head) {
   contents.values = {rows.values, cache_.row_bytes()};
   contents.gains = std::span(gains_).subspan(head * cache_.head_dim, cache_.head_dim);
   contents.sign_set = sign_set_of(tokens.position, 0);
-  PageIdentity identity;
-  identity.first_token = tokens.position * NKV_PAGE_TOKENS;
-  entries_[place].page = static_cast<std::uint32_t>(place * page_bytes_ / NKV_PAGE_GRAIN_BYTES);
-  encode_without_rows(shape_, contents, identity, page, &entries_[place]);
+  Page& told = pages_[place];
+  told.rows = encode_without_rows(shape_, contents, begin_page(tokens, place), page, &told.entry);
 }
 
 void CodePages::give_up(std::span<const UncodedTokens> tokens) {
   for (const UncodedTokens& some : tokens) known_[some.number] = 0;
 }
 
-void CodePages::list(const std::int32_t* table, std::size_t head, std::size_t first,
+bool CodePages::list(const std::int32_t* table, std::size_t head, std::size_t first,
                      std::size_t end, std::vector<nkv_page_entry>* entries) const {
   entries->assign((end + kTokens - 1) / kTokens, {});
+  bool are_finite = true;
   for (std::size_t page = first / kTokens; page < entries->size(); ++page) {
-    (*entries)[page] = entries_[place_of(number_of(table, page), head)];
+    const Page& told = pages_[place_of(number_of(table, page), head)];
+    (*entries)[page] = told.entry;
+    are_finite &= told.rows.is_finite();
   }
+  return are_finite;
 }
 
 }  // namespace nearkv

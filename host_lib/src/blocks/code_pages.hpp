@@ -12,6 +12,7 @@
 #include "nearkv/block_attention.hpp"
 #include "nearkv/block_codes.hpp"
 #include "nkv_abi.h"
+#include "page/encode.hpp"
 #include "page/lent_rows.hpp"
 #include "page/window.hpp"
 
@@ -52,8 +53,11 @@ class CodePages {
   void give_up(std::span<const UncodedTokens> tokens);
 
   /// Entries of a sequence's pages that have tokens from `first` up to `end`; older ones are zero.
-  void list(const std::int32_t* table, std::size_t head, std::size_t first, std::size_t end,
+  /// False if a row of these pages holds a NaN or an infinity.
+  bool list(const std::int32_t* table, std::size_t head, std::size_t first, std::size_t end,
             std::vector<nkv_page_entry>* entries) const;
+
+  [[nodiscard]] std::size_t most_bytes() const { return memory_.bytes().size(); }
 
   [[nodiscard]] Window window() const { return {memory_.bytes(), &lent_rows_}; }
 
@@ -75,8 +79,16 @@ class CodePages {
     std::span<std::byte> bytes_;
   };
 
+  /// What is known of one.
+  struct Page {
+    nkv_page_entry entry{};
+    RowSummary rows;
+  };
+
   [[nodiscard]] LentRows::Shape rows_shape() const;
   void describe(const UncodedTokens& tokens, std::size_t rows);
+  /// Says in its entry where a page is.
+  [[nodiscard]] PageIdentity begin_page(const UncodedTokens& tokens, std::size_t place);
   [[nodiscard]] std::uint32_t number_of(const std::int32_t* table, std::size_t page) const {
     return static_cast<std::uint32_t>(table[page / parts_]) * parts_ +
            static_cast<std::uint32_t>(page % parts_);
@@ -95,7 +107,7 @@ class CodePages {
   std::size_t page_bytes_;
   Memory memory_;
   LentRows lent_rows_;
-  std::vector<nkv_page_entry> entries_;  ///< By place.
+  std::vector<Page> pages_;  ///< By place.
   /// By number: rows from the first on that its pages say something of; all of them in codes.
   std::vector<std::uint8_t> known_;
 };

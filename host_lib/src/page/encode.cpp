@@ -24,35 +24,40 @@ constexpr std::size_t kPublishBytes = 8;
 /// One tensor's rows in the forms that the steps need.
 struct RowTensor {
   std::size_t dim = 0;
-  std::vector<float> rows;       ///< [PAGE_TOKENS][dim], unusable elements zero.
+  std::vector<float> rows;       ///< [tokens][dim], unusable elements zero.
   std::vector<float> magnitude;  ///< Per channel, the largest.
   std::uint64_t nonfinite = 0;
   std::uint8_t exponent = 0;  ///< Largest biased exponent of a finite element.
 };
 
-void load_tensor(const SourceRows& source, std::uint8_t dtype, std::size_t dim, RowTensor* tensor) {
+void load_tensor(const SourceRows& source, std::size_t tokens, std::uint8_t dtype, std::size_t dim,
+                 RowTensor* tensor) {
   tensor->dim = dim;
   tensor->nonfinite = 0;
-  tensor->rows.resize(kTokens * dim);
+  tensor->rows.resize(tokens * dim);
   const auto* const first = reinterpret_cast<const std::uint8_t*>(source.first);
   if (dtype == NKV_DTYPE_BF16) {
-    tensor->nonfinite = load_bf16(first, source.stride_bytes, dim, tensor->rows.data());
+    tensor->nonfinite = load_bf16(first, source.stride_bytes, tokens, dim, tensor->rows.data());
   } else {
     RowSource rows;
     rows.dtype = dtype;
     rows.dim = dim;
     rows.row_bytes = source.stride_bytes;
     rows.rows = first;
-    for (std::size_t t = 0; t < kTokens; ++t) {
+    for (std::size_t t = 0; t < tokens; ++t) {
       if (!rows.decode(t, tensor->rows.data() + t * dim)) {
         tensor->nonfinite |= std::uint64_t{1} << t;
       }
     }
   }
   tensor->magnitude.resize(dim);
-  channel_magnitudes(tensor->rows.data(), dim, tensor->magnitude.data());
+  channel_magnitudes(tensor->rows.data(), tokens, dim, tensor->magnitude.data());
   tensor->exponent = static_cast<std::uint8_t>(
       biased_exponent(*std::max_element(tensor->magnitude.begin(), tensor->magnitude.end())));
+}
+
+RowSummary summary_of(const RowTensor& keys, const RowTensor& values) {
+  return {keys.nonfinite, keys.exponent, values.exponent, values.nonfinite != 0};
 }
 
 /// Places arrays in the slot and keeps their checksums.
@@ -206,7 +211,7 @@ Status encode_page(const nkv_page_shape& shape, const PageContents& contents,
 
   thread_local RowTensor key_tensor;
   thread_local RowTensor value_tensor;
-  load_tensor(keys, shape.dtype, shape.head_dim, &key_tensor);
+  load_tensor(keys, kTokens, shape.dtype, shape.head_dim, &key_tensor);
   header.k_exponent = key_tensor.exponent;
   header.nonfinite = key_tensor.nonfinite;
   Status status =
@@ -224,7 +229,7 @@ Status encode_page(const nkv_page_shape& shape, const PageContents& contents,
   }
 
   if (shape.v_form != NKV_ROW_FORM_NONE) {
-    load_tensor(values, shape.dtype, shape.value_dim, &value_tensor);
+    load_tensor(values, kTokens, shape.dtype, shape.value_dim, &value_tensor);
     header.v_exponent = value_tensor.exponent;
     status = write_rows(
         value_tensor, shape.v_form, values, layout.bytes[NKV_PAGE_ARRAY_V_ROWS] / kTokens,
@@ -248,19 +253,32 @@ Status encode_page(const nkv_page_shape& shape, const PageContents& contents,
   return Status::kOk;
 }
 
-void encode_without_rows(const nkv_page_shape& shape, const PageContents& contents,
-                         const PageIdentity& identity, std::span<std::byte> slot,
-                         nkv_page_entry* entry) {
+RowSummary summary_of(const nkv_page_shape& shape, const SourceRows& keys, const SourceRows& values,
+                      std::size_t first, std::size_t tokens) {
+  thread_local RowTensor key_tensor;
+  thread_local RowTensor value_tensor;
+  load_tensor(keys, tokens, shape.dtype, shape.head_dim, &key_tensor);
+  load_tensor(values, tokens, shape.dtype, shape.value_dim, &value_tensor);
+  RowSummary summary = summary_of(key_tensor, value_tensor);
+  summary.nonfinite <<= first;
+  return summary;
+}
+
+RowSummary encode_without_rows(const nkv_page_shape& shape, const PageContents& contents,
+                               const PageIdentity& identity, std::span<std::byte> slot,
+                               nkv_page_entry* entry) {
   const nkv_page_layout layout = lay_out_without_rows(shape);
   const ArrayWriter writer(layout, slot);
   nkv_page_header header = describe(shape, identity, payload_bytes(layout));
   thread_local RowTensor keys;
   thread_local RowTensor values;
-  load_tensor(contents.keys, shape.dtype, shape.head_dim, &keys);
-  load_tensor(contents.values, shape.dtype, shape.value_dim, &values);
+  load_tensor(contents.keys, kTokens, shape.dtype, shape.head_dim, &keys);
+  load_tensor(contents.values, kTokens, shape.dtype, shape.value_dim, &values);
   write_codes(keys, values, shape.value_dim, contents, writer, &header);
   header.crc_k_gains = writer.checksum(NKV_PAGE_ARRAY_K_GAINS);
-  finish_without_rows({keys.exponent, values.exponent, keys.nonfinite}, &header, slot, entry);
+  const RowSummary summary = summary_of(keys, values);
+  finish_without_rows(summary, &header, slot, entry);
+  return summary;
 }
 
 void describe_without_rows(const nkv_page_shape& shape, const RowSummary& rows,

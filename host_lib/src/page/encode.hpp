@@ -1,6 +1,7 @@
 // Builds a page from 64 K and V rows.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -42,20 +43,37 @@ struct PageIdentity {
 Status encode_page(const nkv_page_shape& shape, const PageContents& contents,
                    const PageIdentity& identity, std::span<std::byte> slot, nkv_page_entry* entry);
 
-/// What a page says of its rows where it has neither them nor codes.
+/// What has to be known of rows where a page does not have them.
 struct RowSummary {
+  std::uint64_t nonfinite = 0;  ///< Tokens of the page whose key holds a NaN or an infinity.
   std::uint8_t k_exponent = 0;
   std::uint8_t v_exponent = 0;
-  std::uint64_t nonfinite = 0;
+  bool has_nonfinite_values = false;
+
+  bool operator==(const RowSummary&) const = default;
+  [[nodiscard]] bool is_finite() const { return nonfinite == 0 && !has_nonfinite_values; }
+
+  /// Those of others of the page's tokens, too.
+  void add(const RowSummary& others) {
+    nonfinite |= others.nonfinite;
+    k_exponent = std::max(k_exponent, others.k_exponent);
+    v_exponent = std::max(v_exponent, others.v_exponent);
+    has_nonfinite_values |= others.has_nonfinite_values;
+  }
 };
 
-/// Writes a page whose rows stay where they are: a header and, as the shape's flags say, codes. A
-/// reader may open it at once.
-void encode_without_rows(const nkv_page_shape& shape, const PageContents& contents,
-                         const PageIdentity& identity, std::span<std::byte> slot,
-                         nkv_page_entry* entry);
+/// Of `tokens` rows, which are those of the page's tokens from `first` on.
+[[nodiscard]] RowSummary summary_of(const nkv_page_shape& shape, const SourceRows& keys,
+                                    const SourceRows& values, std::size_t first,
+                                    std::size_t tokens);
 
-/// The same of a page without codes.
+/// Writes a page whose rows stay where they are: a header and codes. A reader may open it at once.
+/// Returns what it says of its rows.
+RowSummary encode_without_rows(const nkv_page_shape& shape, const PageContents& contents,
+                               const PageIdentity& identity, std::span<std::byte> slot,
+                               nkv_page_entry* entry);
+
+/// The same of a page without codes, of which some tokens may have no rows yet.
 void describe_without_rows(const nkv_page_shape& shape, const RowSummary& rows,
                            const PageIdentity& identity, std::span<std::byte> slot,
                            nkv_page_entry* entry);

@@ -27,14 +27,14 @@ HWY_INLINE hn::Vec<PatternTag> load_patterns(const std::uint8_t* HWY_RESTRICT ro
 }
 
 std::uint64_t load_bf16_target(const std::uint8_t* HWY_RESTRICT source, std::size_t stride_bytes,
-                               std::size_t dim, float* HWY_RESTRICT rows) {
+                               std::size_t tokens, std::size_t dim, float* HWY_RESTRICT rows) {
   const PatternTag d;
   const hn::Half<PatternTag> d_half;
   const hn::Repartition<std::uint32_t, PatternTag> d32;
   const hn::Repartition<float, PatternTag> df;
   const auto exponent_mask = hn::Set(d, 0x7F80);
   std::uint64_t nonfinite = 0;
-  for (std::size_t t = 0; t < kTokens; ++t, source += stride_bytes, rows += dim) {
+  for (std::size_t t = 0; t < tokens; ++t, source += stride_bytes, rows += dim) {
     bool all_finite = true;
     for (std::size_t c = 0; c < dim; c += hn::Lanes(d)) {
       const auto bits = load_patterns(source, c);
@@ -52,12 +52,12 @@ std::uint64_t load_bf16_target(const std::uint8_t* HWY_RESTRICT source, std::siz
   return nonfinite;
 }
 
-void channel_magnitudes_target(const float* HWY_RESTRICT rows, std::size_t dim,
+void channel_magnitudes_target(const float* HWY_RESTRICT rows, std::size_t tokens, std::size_t dim,
                                float* HWY_RESTRICT magnitude) {
   const FloatTag d;
   for (std::size_t c = 0; c < dim; c += hn::Lanes(d)) {
     auto largest = hn::Zero(d);
-    for (std::size_t t = 0; t < kTokens; ++t) {
+    for (std::size_t t = 0; t < tokens; ++t) {
       largest = hn::Max(largest, hn::Abs(hn::LoadU(d, rows + t * dim + c)));
     }
     hn::StoreU(largest, d, magnitude + c);
@@ -115,13 +115,13 @@ HWY_EXPORT(load_bf16_target);
 HWY_EXPORT(channel_magnitudes_target);
 HWY_EXPORT(pack_delta4_target);
 
-std::uint64_t load_bf16(const std::uint8_t* source, std::size_t stride_bytes, std::size_t dim,
-                        float* rows) {
-  return HWY_DYNAMIC_DISPATCH(load_bf16_target)(source, stride_bytes, dim, rows);
+std::uint64_t load_bf16(const std::uint8_t* source, std::size_t stride_bytes, std::size_t tokens,
+                        std::size_t dim, float* rows) {
+  return HWY_DYNAMIC_DISPATCH(load_bf16_target)(source, stride_bytes, tokens, dim, rows);
 }
 
-void channel_magnitudes(const float* rows, std::size_t dim, float* magnitude) {
-  HWY_DYNAMIC_DISPATCH(channel_magnitudes_target)(rows, dim, magnitude);
+void channel_magnitudes(const float* rows, std::size_t tokens, std::size_t dim, float* magnitude) {
+  HWY_DYNAMIC_DISPATCH(channel_magnitudes_target)(rows, tokens, dim, magnitude);
 }
 
 void pack_delta4(const std::uint8_t* source, std::size_t stride_bytes, std::size_t dim,
