@@ -185,18 +185,46 @@ TEST(BlockAttention, QueriesThatSeeNothingOfARunAddNothing) {
   expect_exact_on_threads({NKV_DTYPE_BF16, BlockLayout::kRows, 2, 4, 64, 128}, 640, 8, 512);
 }
 
-TEST(BlockAttention, WhatIsNotFiniteStaysInItsRequest) {
-  for (const std::uint8_t dtype : {NKV_DTYPE_BF16, NKV_DTYPE_FP16}) {
-    for (const BlockLayout layout : {BlockLayout::kRows, BlockLayout::kChannelMajor}) {
-      Random random = case_random(4);
-      const BlockShape shape{dtype, layout};
-      Engine engine(shape, {120, 120}, {1, 1}, random);
-      engine.blocks.set_key(0, 70, std::numeric_limits<double>::quiet_NaN());
-      BlockBatch batch;
-      ASSERT_EQ(engine.step.begin(&batch), Status::kOk);
-      ASSERT_EQ(engine.step.attend(&batch, usual_attention(shape)), Status::kOk);
-      EXPECT_TRUE(std::isnan(engine.step.output_of(0, 0)[0]));
-      engine.step.expect_exact_request(1, usual_attention(shape));
+/// What IEEE arithmetic makes of a key or value of infinity or NaN among a request's tokens.
+void expect_spread(const EngineStep& step, const BlockShape& shape, BlockEngine::Tensor tensor,
+                   double value) {
+  for (std::size_t head = 0; head < shape.group; ++head) {
+    SCOPED_TRACE("head " + std::to_string(head));
+    const std::vector<float> output = step.output_of(0, head);
+    const double score = step.query_of(0, head)[BlockEngine::kSetChannel] * value;
+    for (std::size_t c = 0; c < shape.dim; ++c) {
+      const bool is_lost = tensor == BlockEngine::Tensor::kValues
+                               ? c == BlockEngine::kSetChannel
+                               : !(score < 0);  // Of -inf nothing is left but a weight of zero.
+      EXPECT_EQ(std::isfinite(output[c]), !is_lost) << "channel " << c;
+    }
+  }
+}
+
+TEST(BlockAttention, WhatIsNotFiniteStaysInItsRequestAndHead) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  using Tensor = BlockEngine::Tensor;
+  for (const auto& [dtype, layout] : {std::pair(NKV_DTYPE_BF16, BlockLayout::kRows),
+                                      std::pair(NKV_DTYPE_BF16, BlockLayout::kChannelMajor),
+                                      std::pair(NKV_DTYPE_BF16, BlockLayout::kTiles),
+                                      std::pair(NKV_DTYPE_FP16, BlockLayout::kRows),
+                                      std::pair(NKV_DTYPE_FP16, BlockLayout::kChannelMajor),
+                                      std::pair(NKV_DTYPE_FP32, BlockLayout::kRows)}) {
+    const BlockShape shape{dtype, layout};
+    for (const Tensor tensor : {Tensor::kKeys, Tensor::kValues}) {
+      for (const double value : {std::numeric_limits<double>::quiet_NaN(), kInfinity, -kInfinity}) {
+        SCOPED_TRACE(shape.name() + (tensor == Tensor::kKeys ? ", key " : ", value ") +
+                     std::to_string(value));
+        Random random = case_random(4);
+        Engine engine(shape, {120, 120}, {1, 1}, random);
+        engine.blocks.set(0, 70, tensor, value);
+        BlockBatch batch;
+        ASSERT_EQ(engine.step.begin(&batch), Status::kOk);
+        ASSERT_EQ(engine.step.attend(&batch, usual_attention(shape)), Status::kOk);
+        expect_spread(engine.step, shape, tensor, value);
+        engine.step.expect_exact_request(0, usual_attention(shape), shape.group);
+        engine.step.expect_exact_request(1, usual_attention(shape));
+      }
     }
   }
 }

@@ -107,7 +107,8 @@ void expect_faults_to_stay(BlockEngine* engine, const EngineStep& sound,
   if (full == tokens) return;  // Its last block may be shared: others would be spoilt, too.
   EngineStep spoilt = sound;
   spoilt.forget_answers();
-  engine->set_key(asked.request, full, std::numeric_limits<double>::quiet_NaN());
+  engine->set(asked.request, full, BlockEngine::Tensor::kKeys,
+              std::numeric_limits<double>::quiet_NaN());
   ASSERT_EQ(spoilt.begin(batch, kMostQueries), Status::kOk);
   ASSERT_EQ(spoilt.attend(batch, attention, team), Status::kOk);
   for (std::size_t i = 0; i <= last; ++i) {

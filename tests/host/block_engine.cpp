@@ -57,8 +57,11 @@ void BlockShape::put(std::byte* at, std::size_t element, double value) const {
     const auto single = static_cast<float>(value);
     std::memcpy(at + element * sizeof(single), &single, sizeof(single));
   } else {
-    const auto pattern = static_cast<std::uint16_t>(
-        std::isfinite(value) ? encode(dtype, value) : 0x7FFFU);  // A NaN in both.
+    auto pattern = static_cast<std::uint16_t>(std::isnan(value) ? 0x7FFFU : encode(dtype, value));
+    if (std::isinf(value)) {
+      pattern = static_cast<std::uint16_t>((dtype == NKV_DTYPE_BF16 ? 0x7F80U : 0x7C00U) |
+                                           (value < 0 ? 0x8000U : 0U));
+    }
     std::memcpy(at + element * sizeof(pattern), &pattern, sizeof(pattern));
   }
 }
@@ -145,9 +148,15 @@ void BlockEngine::end(std::size_t number) {
   requests_.erase(number);
 }
 
-void BlockEngine::set_key(std::size_t number, std::size_t token, double value) {
-  const std::int32_t block = requests_.at(number).blocks[token / shape_.block_tokens];
-  shape_.put(head_at(block, 0), key_place(shape_, token % shape_.block_tokens, 3), value);
+void BlockEngine::set(std::size_t number, std::size_t token, Tensor tensor, double value) {
+  std::byte* const keys = head_at(requests_.at(number).blocks[token / shape_.block_tokens], 0);
+  const std::size_t t = token % shape_.block_tokens;
+  if (tensor == Tensor::kKeys) {
+    shape_.put(keys, key_place(shape_, t, kSetChannel), value);
+  } else {
+    shape_.put(keys + head_elements() * shape_.element_bytes(), value_place(shape_, t, kSetChannel),
+               value);
+  }
 }
 
 void BlockEngine::rewrite(std::size_t number, std::size_t first) {
@@ -276,12 +285,13 @@ void EngineStep::expect_exact(const BlockAttention& attention, std::uint32_t max
   }
 }
 
-void EngineStep::expect_exact_request(std::size_t i, const BlockAttention& attention) const {
+void EngineStep::expect_exact_request(std::size_t i, const BlockAttention& attention,
+                                      std::size_t first_head) const {
   const BlockShape& shape = engine_->shape();
   const BlockEngine::Request& request = engine_->requests().at(asked_[i].request);
   for (std::size_t query = 0; query < asked_[i].queries; ++query) {
     const std::size_t token = static_cast<std::size_t>(starts_[i]) + query;
-    for (std::size_t head = 0; head < shape.heads(); ++head) {
+    for (std::size_t head = first_head; head < shape.heads(); ++head) {
       SCOPED_TRACE("request " + std::to_string(i) + ", query " + std::to_string(query) + ", head " +
                    std::to_string(head));
       AttentionOptions options;

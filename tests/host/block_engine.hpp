@@ -58,8 +58,10 @@ class BlockEngine {
   /// Gives its blocks back; those that no other shares become NaN.
   void end(std::size_t request);
 
-  /// Sets one element of K of a request's token.
-  void set_key(std::size_t request, std::size_t token, double value);
+  enum class Tensor { kKeys, kValues };
+  /// Sets an element of a request's token in KV head 0, in channel kSetChannel.
+  void set(std::size_t request, std::size_t token, Tensor tensor, double value);
+  static constexpr std::size_t kSetChannel = 3;
   /// Draws the rows of a request's tokens from `first` on anew.
   void rewrite(std::size_t request, std::size_t first);
 
@@ -101,8 +103,10 @@ class EngineStep {
   /// Compares all queries of the step with double precision. The answers of requests with more
   /// queries than `max_queries` must be untouched.
   void expect_exact(const BlockAttention& attention, std::uint32_t max_queries = 8) const;
-  /// Compares all queries of the step's i-th request with double precision.
-  void expect_exact_request(std::size_t i, const BlockAttention& attention) const;
+  /// Compares all queries of the step's i-th request with double precision, of heads from
+  /// `first_head` on.
+  void expect_exact_request(std::size_t i, const BlockAttention& attention,
+                            std::size_t first_head = 0) const;
   [[nodiscard]] std::vector<float> output_of(std::size_t token, std::size_t head) const;
   [[nodiscard]] float lse_of(std::size_t token, std::size_t head) const {
     return lse_[token * engine_->shape().heads() + head];
@@ -111,6 +115,10 @@ class EngineStep {
   [[nodiscard]] std::span<const double> query_of(std::size_t token, std::size_t head) const {
     const BlockShape& shape = engine_->shape();
     return std::span(query_).subspan((token * shape.heads() + head) * shape.dim, shape.dim);
+  }
+  /// Sets a channel of what head 0 asks.
+  void set_query(std::size_t token, std::size_t channel, double value) {
+    query_[token * row_numbers() + channel] = value;
   }
   /// All that the i-th request was answered: outputs and LSE.
   [[nodiscard]] std::vector<std::byte> answer(std::size_t i) const;

@@ -126,16 +126,14 @@ class NEARKV_API BlockBatch {
 
   /// O = softmax(scale * q K) V and its LSE for all queries of the batch, over `team`'s threads.
   /// Products are of the rows as they are, summed in binary32; results do not depend on the number
-  /// of threads by more than the rounding of those sums.
+  /// of threads by more than the rounding of those sums. What lies behind a request's last token is
+  /// not looked at. An element that is not finite spreads as in IEEE arithmetic, into outputs of
+  /// that request and KV head alone.
   ///
   /// With codes, a query that sees kLeastApproximateTokens (pool.hpp) or more is answered by them
-  /// as a pool answers it in that mode, unless there is a soft cap: BOUNDED estimates its error,
-  /// and TAIL promises none. Keys that are not finite are then left out and such values are zero; a
-  /// query that is not finite has NaN for its KV head's outputs. One thread answers a KV head.
-  ///
-  /// What lies behind a request's last token is
-  /// not looked at. An element that is not finite spreads as in IEEE arithmetic, into outputs of
-  /// that request alone.
+  /// as a pool answers it in that mode: BOUNDED estimates its error, and TAIL promises none. Codes
+  /// are not asked where there is a soft cap, or where the query or a row that it sees holds an
+  /// element that is not finite. One thread answers a KV head.
   ///
   /// kBadArgument: a shape that does not fit. kUnsupported: a dtype, head or block size that there
   /// is no kernel for. kBadPage: the block table names a block beyond the cache. kOutOfMemory.

@@ -7,7 +7,6 @@
 #include <span>
 
 #include "attend/dense.hpp"
-#include "blocks/layer_work.hpp"
 #include "edge.hpp"
 #include "nearkv/block_codes.hpp"
 
@@ -19,17 +18,18 @@ CodesWork::CodesWork(const BatchPlan& plan, const BlockCache& cache,
     : plan_(plan),
       cache_(cache),
       attention_(attention),
-      queries_(queries),
       buffers_(*buffers),
       pages_(attention.approximation.codes->pages()),
-      heads_(cache.kv_heads),
-      row_bytes_(cache.row_bytes()) {
+      rows_(cache, queries),
+      exact_(cache),
+      heads_(cache.kv_heads) {
   while (buffers_.members.size() < members) {
     buffers_.members.push_back(std::make_unique<CodesMember>());
   }
   for (const auto& member : buffers_.members) {
     if (member->order.size() != cache.head_dim) member->order = kernel_order(cache.head_dim);
     member->row.resize(cache.head_dim);
+    member->sums.resize(queries.group * (cache.head_dim + 2));
     member->counts = {};
   }
   buffers_.uncoded.clear();
@@ -70,25 +70,30 @@ void CodesWork::attend() noexcept {
   CodesMember* const member = buffers_.members[number].get();
   for (std::size_t i = next_task_.fetch_add(1, std::memory_order_relaxed); i < tasks();
        i = next_task_.fetch_add(1, std::memory_order_relaxed)) {
-    const Status status =
-        at_edge([&] { return attend(plan_.far()[i / heads_], i % heads_, member); });
+    const Status status = at_edge([&] { return attend(i, member); });
     if (status != Status::kOk) fail(status);
   }
 }
 
-Status CodesWork::attend(const QueryPlace& place, std::size_t head, CodesMember* member) {
+Status CodesWork::attend(std::size_t task, CodesMember* member) {
+  const QueryPlace& place = plan_.far()[task / heads_];
+  const std::size_t head = task % heads_;
   const BlockApproximation& wanted = attention_.approximation;
-  const std::size_t group_bytes = queries_.group * row_bytes_;
-  const std::span rows(
-      queries_.queries + place.token * queries_.query_stride_bytes + head * group_bytes,
-      group_bytes);
-  const Outcome loaded = member->query.load(rows, queries_.group, cache_.head_dim, cache_.dtype);
-  if (!loaded.ok()) {
-    answer_nan(place, head);
+  const std::size_t first = place.first_seen(attention_.window);
+  const std::size_t seen = place.length - first;
+  const std::uint64_t seen_bytes = 2 * rows_.row_bytes() * seen;
+  member->counts.cached_bytes += seen_bytes;
+  const bool is_finite =
+      member->query
+          .load(rows_.queries(place.token, head), rows_.group(), cache_.head_dim, cache_.dtype)
+          .ok() &&
+      pages_.list(plan_.blocks_of(place.request), head, first, place.length, &member->entries);
+  if (!is_finite) {
+    attend_exactly(place, head, member);
+    member->counts.read_bytes += seen_bytes;
+    ++member->counts.exact;
     return Status::kOk;
   }
-  const std::size_t first = place.first_seen(attention_.window);
-  pages_.list(plan_.blocks_of(place.request), head, first, place.length, &member->entries);
   member->list.assign(pages_.window(), member->entries);
   const Visibility visibility{static_cast<std::uint32_t>(place.length), attention_.window, 0};
   AttendSpec request;
@@ -101,42 +106,48 @@ Status CodesWork::attend(const QueryPlace& place, std::size_t head, CodesMember*
   AttendResult result;
   const Outcome outcome = attend_by_mode(context, request, wanted.mode, &member->codes, &result);
   if (!outcome.ok()) return outcome.status;
-  answer(place, head, result, member);
+  answer(place, head, result.state, member);
   ++(result.dense_fallback ? member->counts.exact : member->counts.approximate);
   member->counts.read_bytes += result.traffic.total() * NKV_BURST_BYTES;
-  member->counts.cached_bytes += 2 * row_bytes_ * (place.length - first);
   return Status::kOk;
 }
 
-void CodesWork::answer(const QueryPlace& place, std::size_t head, const AttendResult& result,
+/// Codes leave out what is not finite, which an engine would not notice then.
+void CodesWork::attend_exactly(const QueryPlace& place, std::size_t head, CodesMember* member) {
+  const std::size_t dim = cache_.head_dim;
+  BlockRun run;
+  run.cache = &cache_;
+  run.table = plan_.blocks_of(place.request);
+  run.first_head = head;
+  run.first_token = place.first_seen(attention_.window);
+  run.end_token = place.length;
+  run.query = rows_.queries(place.token, head).data();
+  run.group = rows_.group();
+  run.queries = {&place, 1};
+  run.window = attention_.window;
+  run.factor = attention_.scale * std::numbers::log2e_v<float>;
+  float* const values = member->sums.data();
+  const RowSums sums{values + run.group * dim, values + run.group * (dim + 1), values};
+  exact_.attend(run, sums);
+  for (std::size_t row = 0; row < run.group; ++row) {
+    const std::span output(values + row * dim, dim);
+    for (float& value : output) value /= sums.weight[row];
+    rows_.answer(place.token, head * run.group + row, output,
+                 sums.maximum[row] + std::log2(sums.weight[row]));
+  }
+}
+
+void CodesWork::answer(const QueryPlace& place, std::size_t head, const SoftmaxState& state,
                        CodesMember* member) {
-  for (std::size_t row = 0; row < queries_.group; ++row) {
-    const float sum = result.state.sum[row];
-    const std::span<const float> values = result.state.values(row);
+  for (std::size_t row = 0; row < rows_.group(); ++row) {
+    const float sum = state.sum[row];
+    const std::span<const float> values = state.values(row);
     for (std::size_t c = 0; c < member->row.size(); ++c) {
       member->row[c] = sum > 0 ? values[member->order[c]] / sum : 0.0F;
     }
-    const float lse2 = sum > 0 ? result.state.maximum[row] + std::log2(sum)
-                               : -std::numeric_limits<float>::infinity();
-    store(place, head * queries_.group + row, member->row, lse2 * std::numbers::ln2_v<float>);
-  }
-}
-
-void CodesWork::answer_nan(const QueryPlace& place, std::size_t head) {
-  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<float> output(cache_.head_dim, kNan);
-  for (std::size_t row = 0; row < queries_.group; ++row) {
-    store(place, head * queries_.group + row, output, kNan);
-  }
-}
-
-void CodesWork::store(const QueryPlace& place, std::size_t query_head,
-                      std::span<const float> output, float lse) {
-  store_row(
-      output, cache_.dtype,
-      queries_.outputs + place.token * queries_.output_stride_bytes + query_head * row_bytes_);
-  if (queries_.lse != nullptr) {
-    queries_.lse[place.token * heads_ * queries_.group + query_head] = lse;
+    const float lse2 =
+        sum > 0 ? state.maximum[row] + std::log2(sum) : -std::numeric_limits<float>::infinity();
+    rows_.answer(place.token, head * rows_.group() + row, member->row, lse2);
   }
 }
 

@@ -10,7 +10,9 @@
 #include "attend/attend.hpp"
 #include "attend/query.hpp"
 #include "blocks/batch_plan.hpp"
+#include "blocks/block_run.hpp"
 #include "blocks/code_pages.hpp"
+#include "blocks/layer_rows.hpp"
 #include "codes/attend_by_codes.hpp"
 #include "device/workers.hpp"
 #include "nearkv/block_attention.hpp"
@@ -28,6 +30,7 @@ struct CodesMember {
   std::vector<DenseScratch> dense{1};
   std::vector<std::uint16_t> order;  ///< kernel_order() of as many channels.
   std::vector<float> row;
+  std::vector<float> sums;
   BlockCodes::Counts counts;
 };
 
@@ -61,22 +64,20 @@ class CodesWork {
   [[nodiscard]] Status status() const { return status_.load(); }
 
  private:
-  Status attend(const QueryPlace& place, std::size_t head, CodesMember* member);
-  void answer(const QueryPlace& place, std::size_t head, const AttendResult& result,
+  Status attend(std::size_t task, CodesMember* member);
+  void attend_exactly(const QueryPlace& place, std::size_t head, CodesMember* member);
+  void answer(const QueryPlace& place, std::size_t head, const SoftmaxState& state,
               CodesMember* member);
-  void answer_nan(const QueryPlace& place, std::size_t head);
-  void store(const QueryPlace& place, std::size_t query_head, std::span<const float> output,
-             float lse);
   void fail(Status status);
 
   const BatchPlan& plan_;
   const BlockCache& cache_;
   const BlockAttention& attention_;
-  const BlockQueries& queries_;
   CodesBuffers& buffers_;
   CodePages& pages_;
+  LayerRows rows_;
+  RunKernel exact_;
   std::size_t heads_;
-  std::size_t row_bytes_;
   std::atomic<std::size_t> next_encoding_{0};
   std::atomic<std::size_t> next_task_{0};
   std::atomic<std::size_t> next_member_{0};

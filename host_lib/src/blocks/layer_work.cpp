@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <new>
 #include <span>
 
-#include "page/elements.hpp"
 #include "round_up.hpp"
 
 namespace nearkv {
@@ -17,17 +15,6 @@ namespace {
 constexpr std::size_t kLineFloats = 16;
 
 }  // namespace
-
-void store_row(std::span<const float> row, std::uint8_t dtype, std::byte* to) {
-  for (std::size_t c = 0; c < row.size(); ++c) {
-    if (dtype == NKV_DTYPE_FP32) {
-      std::memcpy(to + c * sizeof(float), &row[c], sizeof(float));
-      continue;
-    }
-    const std::uint16_t bits = dtype == NKV_DTYPE_BF16 ? to_bf16(row[c]) : to_fp16(row[c]);
-    std::memcpy(to + c * sizeof(bits), &bits, sizeof(bits));
-  }
-}
 
 void RunResults::reset(const BatchPlan& plan, std::size_t dim) {
   dim_ = dim;
@@ -58,7 +45,6 @@ void LayerWork::take_runs() noexcept {
 void LayerWork::attend(const RunPlace& place, const AttendTask& task) {
   const std::span<const QueryPlace> queries =
       plan_.queries().subspan(task.first_query, task.queries);
-  const std::size_t bytes = queries_.group * cache_.row_bytes();
   BlockRun run;
   run.cache = &cache_;
   run.table = plan_.blocks_of(queries.front().request);
@@ -66,9 +52,8 @@ void LayerWork::attend(const RunPlace& place, const AttendTask& task) {
   run.heads = task.heads;
   run.first_token = place.first_token;
   run.end_token = place.end_token;
-  run.query = queries_.queries + queries.front().token * queries_.query_stride_bytes +
-              task.first_head * bytes;
-  run.group = queries_.group;
+  run.query = rows_.queries(queries.front().token, task.first_head).data();
+  run.group = rows_.group();
   run.queries = queries;
   run.window = window_;
   run.factor = factor_;
@@ -77,8 +62,8 @@ void LayerWork::attend(const RunPlace& place, const AttendTask& task) {
   if (queries.size() > 1) {
     std::byte* to = together.data();
     for (std::size_t head = 0; head < task.heads; ++head) {
-      for (std::size_t i = 0; i < queries.size(); ++i, to += bytes) {
-        std::memcpy(to, run.query + i * queries_.query_stride_bytes + head * bytes, bytes);
+      for (const QueryPlace& query : queries) {
+        to = std::ranges::copy(rows_.queries(query.token, task.first_head + head), to).out;
       }
     }
     run.query = together.data();
@@ -89,7 +74,7 @@ void LayerWork::attend(const RunPlace& place, const AttendTask& task) {
 void LayerWork::merge(const AttendTask& task) {
   for (std::size_t head = 0; head < task.heads; ++head) {
     for (std::size_t query = 0; query < task.queries; ++query) {
-      for (std::size_t row = 0; row < queries_.group; ++row) merge_row(task, head, query, row);
+      for (std::size_t row = 0; row < rows_.group(); ++row) merge_row(task, head, query, row);
     }
   }
 }
@@ -98,7 +83,7 @@ void LayerWork::merge_row(const AttendTask& task, std::size_t head, std::size_t 
                           std::size_t row) {
   const std::size_t dim = cache_.head_dim;
   const std::size_t token = plan_.queries()[task.first_query + query].token;
-  const std::size_t at = (head * task.queries + query) * queries_.group + row;
+  const std::size_t at = (head * task.queries + query) * rows_.group() + row;
   const std::span<const RunPlace> runs =
       plan_.runs().subspan(task.first_run, task.end_run - task.first_run);
   float maximum = -std::numeric_limits<float>::infinity();
@@ -119,14 +104,8 @@ void LayerWork::merge_row(const AttendTask& task, std::size_t head, std::size_t 
     }
   }
   for (float& value : merged) value /= weight;
-  const std::size_t query_head = (task.first_head + head) * queries_.group + row;
-  store_row(
-      merged, cache_.dtype,
-      queries_.outputs + token * queries_.output_stride_bytes + query_head * cache_.row_bytes());
-  if (queries_.lse != nullptr) {
-    queries_.lse[token * cache_.kv_heads * queries_.group + query_head] =
-        (maximum + std::log2(weight)) / std::numbers::log2e_v<float>;
-  }
+  rows_.answer(token, (task.first_head + head) * rows_.group() + row, merged,
+               maximum + std::log2(weight));
 }
 
 }  // namespace nearkv

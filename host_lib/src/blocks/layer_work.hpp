@@ -12,12 +12,10 @@
 
 #include "blocks/batch_plan.hpp"
 #include "blocks/block_run.hpp"
+#include "blocks/layer_rows.hpp"
 #include "nearkv/block_attention.hpp"
 
 namespace nearkv {
-
-/// Rounds a row to a dtype of outputs.
-void store_row(std::span<const float> row, std::uint8_t dtype, std::byte* to);
 
 /// Where the runs of a layer leave what they summed, and how many of a task's are missing.
 class RunResults {
@@ -51,7 +49,7 @@ class LayerWork {
             const BlockQueries& queries, RunResults* results)
       : plan_(plan),
         cache_(cache),
-        queries_(queries),
+        rows_(cache, queries),
         kernel_(cache),
         results_(*results),
         window_(attention.window),
@@ -66,12 +64,12 @@ class LayerWork {
   void merge(const AttendTask& task);
   void merge_row(const AttendTask& task, std::size_t head, std::size_t query, std::size_t row);
   [[nodiscard]] RowSums sums_of(const RunPlace& run, const AttendTask& task) const {
-    return results_.of(run, task.heads * task.queries * queries_.group);
+    return results_.of(run, task.heads * task.queries * rows_.group());
   }
 
   const BatchPlan& plan_;
   const BlockCache& cache_;
-  const BlockQueries& queries_;
+  LayerRows rows_;
   RunKernel kernel_;
   RunResults& results_;
   std::size_t window_;
