@@ -126,6 +126,30 @@ TEST(BlockCodesTest, RequestsOfABatchAreAnsweredAsIfAlone) {
   EXPECT_EQ(coded.codes->counts().exact, 0U);
 }
 
+TEST(BlockCodesTest, ThreadsThatHelpChangeNoBit) {
+  Random random = case_random(10);
+  CodedEngine coded({.kv_heads = 2, .group = 3, .dim = 64, .block_tokens = 64}, 400, &random);
+  const std::size_t longest = coded.admit(7 * kLong);
+  const std::size_t brief = coded.admit(300);
+  const std::size_t other = coded.admit(kLong);
+  EngineStep step(coded.engine, {{other, 1}, {brief, 1}, {longest, 1}}, &random);
+  BlockBatch batch;
+  ASSERT_EQ(step.begin(&batch), Status::kOk);
+  for (const BlockAttention& attention : {coded.tail(), coded.bounded(), coded.bounded(0.001F)}) {
+    ASSERT_EQ(step.attend(&batch, attention), Status::kOk);
+    const std::vector<std::byte> of_one_thread[] = {step.answer(0), step.answer(2)};
+    for (int i = 0; i < 5; ++i) {
+      step.forget_answers();
+      ASSERT_EQ(step.attend(&batch, attention, four_threads()), Status::kOk);
+      EXPECT_EQ(step.answer(0), of_one_thread[0]);
+      EXPECT_EQ(step.answer(2), of_one_thread[1]);
+    }
+  }
+  const BlockCodes::Counts counts = coded.codes->counts();
+  EXPECT_GT(counts.approximate, 0U);
+  EXPECT_GT(counts.exact, 0U) << "bounded(0.001) is no use for random numbers";
+}
+
 TEST(BlockCodesTest, RequestsGrowAndForkAndCodesOfSharedBlocksAreShared) {
   Random random = case_random(4);
   CodedEngine coded({.kv_heads = 2, .group = 3, .dim = 64, .block_tokens = 64}, 200, &random);

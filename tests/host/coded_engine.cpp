@@ -72,7 +72,7 @@ class HeadPages {
     request.top_k = attention.approximation.top_k;
     request.error = attention.approximation.error;
     AttendResult result;
-    const AttendContext context{list, visibility, rows, &workers, &dense};
+    const AttendContext context{list, visibility, rows, &workers, &dense, true};
     EXPECT_TRUE(
         attend_by_mode(context, request, attention.approximation.mode, &codes, &result).ok());
     return result;

@@ -133,7 +133,7 @@ class NEARKV_API BlockBatch {
   /// With codes, a query that sees kLeastApproximateTokens (pool.hpp) or more is answered by them
   /// as a pool answers it in that mode: BOUNDED estimates its error, and TAIL promises none. Codes
   /// are not asked where there is a soft cap, or where the query or a row that it sees holds an
-  /// element that is not finite. One thread answers a KV head.
+  /// element that is not finite. No bit of these answers depends on the number of threads.
   ///
   /// kBadArgument: a shape that does not fit. kUnsupported: a dtype, head or block size that there
   /// is no kernel for. kBadPage: the block table names a block beyond the cache. kOutOfMemory.

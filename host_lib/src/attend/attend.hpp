@@ -41,6 +41,9 @@ struct AttendContext {
   const Query& query;
   Workers* workers;
   std::vector<DenseScratch>* scratch;  ///< One per worker.
+  /// DENSE sums pieces of the list that depend on nothing else, and merges them in their order: no
+  /// bit depends on who works on what.
+  bool sums_in_order = false;
 };
 
 Outcome attend_dense(const AttendContext& context, const AttendSpec& request, AttendResult* result);

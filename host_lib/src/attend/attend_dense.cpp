@@ -22,7 +22,10 @@ Status open_rows(const AttendContext& context, std::size_t page, std::size_t val
   return view->check(kRowArrays);
 }
 
-/// What a worker has summed.
+/// Of a list that is summed in order.
+constexpr std::size_t kPagesOfPart = 16;
+
+/// What a worker has summed, or of which pages that is.
 struct DensePart {
   SoftmaxState bf16;          ///< By Bf16Pages,
   SoftmaxState other;         ///< and of the pages that it does not take.
@@ -51,19 +54,23 @@ class DenseAttention {
 
   /// Attends to all pages, to those that Bf16Pages takes by it if `with_bf16`.
   Outcome run(bool with_bf16) {
-    parts_ = std::vector<DensePart>(context_.workers->size());
-    FirstFault fault;
+    const bool in_order = context_.sums_in_order;
     const std::size_t pages = context_.list.pages();
-    context_.workers->for_each(pages, whole_pages_at_a_time(pages, context_.workers->size()),
-                               [&](unsigned member, std::size_t begin, std::size_t end) {
-                                 for (std::size_t page = begin;
-                                      page < end && !fault.precludes(page); ++page) {
-                                   const std::uint64_t mask = context_.visibility.mask(page);
-                                   if (mask == 0) continue;
-                                   const Status status = attend(member, page, mask, with_bf16);
-                                   if (status != Status::kOk) fault.record(page, status);
-                                 }
-                               });
+    const unsigned workers = context_.workers->size();
+    parts_ = std::vector<DensePart>(in_order ? (pages + kPagesOfPart - 1) / kPagesOfPart : workers);
+    FirstFault fault;
+    context_.workers->for_each(
+        pages, in_order ? kPagesOfPart : whole_pages_at_a_time(pages, workers),
+        [&](unsigned member, std::size_t begin, std::size_t end) {
+          for (std::size_t page = begin; page < end && !fault.precludes(page); ++page) {
+            const std::uint64_t mask = context_.visibility.mask(page);
+            if (mask == 0) continue;
+            DensePart& part = parts_[in_order ? page / kPagesOfPart : member];
+            const Status status =
+                attend(page, mask, with_bf16, &(*context_.scratch)[member], &part);
+            if (status != Status::kOk) fault.record(page, status);
+          }
+        });
     return fault.outcome();
   }
 
@@ -87,27 +94,26 @@ class DenseAttention {
   }
 
  private:
-  Status attend(unsigned member, std::size_t page, std::uint64_t mask, bool with_bf16) {
-    DensePart& part = parts_[member];
-    DenseScratch& scratch = (*context_.scratch)[member];
+  Status attend(std::size_t page, std::uint64_t mask, bool with_bf16, DenseScratch* scratch,
+                DensePart* part) {
     PageView view;
-    const Status status = open_rows(context_, page, request_.value_dim, &view, &part.read);
+    const Status status = open_rows(context_, page, request_.value_dim, &view, &part->read);
     if (status != Status::kOk) return status;
     // Pages that store values and pages that do not may have other rows of the same value_dim.
     const std::size_t dim = view.values().dim;
-    if (part.value_dim == 0) part.value_dim = dim;
-    if (part.value_dim != dim) return Status::kBadPage;
+    if (part->value_dim == 0) part->value_dim = dim;
+    if (part->value_dim != dim) return Status::kBadPage;
     const std::uint64_t taking_part = mask & ~view.header().nonfinite;
-    part.nonfinite |= taking_part != mask;
+    part->nonfinite |= taking_part != mask;
     const std::byte* const next = context_.list.peek(page + 1);
     const bool is_bf16 = with_bf16 && bf16_.takes(view);
-    SoftmaxState& state = is_bf16 ? part.bf16 : part.other;
+    SoftmaxState& state = is_bf16 ? part->bf16 : part->other;
     if (state.dim == 0) state.reset(query_.rows, dim);
     if (is_bf16) {
-      bf16_.attend(view, taking_part, next, &scratch.bf16, &state);
+      bf16_.attend(view, taking_part, next, &scratch->bf16, &state);
     } else {
-      scratch.reserve(query_.rows);
-      attend_page(query_, view, taking_part, next, &scratch, &state);
+      scratch->reserve(query_.rows);
+      attend_page(query_, view, taking_part, next, scratch, &state);
     }
     return Status::kOk;
   }

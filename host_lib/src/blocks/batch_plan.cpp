@@ -1,6 +1,7 @@
 #include "blocks/batch_plan.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 namespace nearkv {
@@ -67,7 +68,7 @@ Status BatchPlan::begin_step(const Requests& requests, const char** why) {
 std::size_t BatchPlan::tokens_of_far(std::size_t window, std::size_t far_tokens) const {
   std::size_t tokens = 0;
   for (const QueryPlace& query : queries_) {
-    const std::size_t seen = query.length - query.first_seen(window);
+    const std::size_t seen = query.seen(window);
     if (seen < far_tokens) return 0;
     tokens += seen;
   }
@@ -83,9 +84,11 @@ void BatchPlan::split(const Split& wanted) {
     if (is_far(query)) {
       far_.push_back(query);
     } else {
-      all_tokens += query.length - query.first_seen(wanted.window);
+      all_tokens += query.seen(wanted.window);
     }
   }
+  std::ranges::stable_sort(far_, std::ranges::greater(),
+                           [&](const QueryPlace& query) { return query.seen(wanted.window); });
   all_tokens *= wanted.kv_heads;
   const std::size_t shares = std::size_t{wanted.members} * kRunsOfAMember;
   const std::size_t run_tokens =

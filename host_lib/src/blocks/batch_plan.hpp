@@ -21,6 +21,9 @@ struct QueryPlace {
   [[nodiscard]] std::size_t first_seen(std::size_t window) const {
     return window == 0 || length < window ? 0 : length - window;
   }
+
+  /// Tokens that it sees.
+  [[nodiscard]] std::size_t seen(std::size_t window) const { return length - first_seen(window); }
 };
 
 /// KV heads, and queries of one request that share what is read of them. Its runs lie together.
@@ -72,7 +75,7 @@ class BatchPlan {
   /// queries. Kept while layers ask for the same.
   void split(const Split& wanted);
 
-  /// Queries that are in no task, those of a request one after the other.
+  /// Queries that are in no task, those that see most first.
   [[nodiscard]] std::span<const QueryPlace> far() const { return far_; }
 
   /// Tokens that queries see, if each of them sees at least `far_tokens`; else 0.
@@ -105,8 +108,7 @@ class BatchPlan {
   std::size_t end_block_ = 0;
 
   [[nodiscard]] bool is_far(const QueryPlace& query) const {
-    const std::size_t seen = query.length - query.first_seen(split_.window);
-    return split_.far_tokens != 0 && seen >= split_.far_tokens;
+    return split_.far_tokens != 0 && query.seen(split_.window) >= split_.far_tokens;
   }
 
   Split split_;

@@ -113,11 +113,12 @@ struct BlockBatch::State {
       if (by_codes->status() != Status::kOk) return failure_of(*by_codes, why);
     }
     const auto start = Clock::now();
-    const std::size_t far_tasks = by_codes ? by_codes->tasks() : 0;
-    run(team, members, far_tasks + plan.runs().size(), [&] {
-      // First what takes longer, and is not split.
+    // Far queries are work for all, few as they may be.
+    run(team, members, by_codes ? members : plan.runs().size(), [&] {
+      // First what takes longer.
       if (by_codes) by_codes->attend();
       work.take_runs();
+      if (by_codes) by_codes->help();
     });
     if (by_codes && by_codes->status() != Status::kOk) return failure_of(*by_codes, why);
     if (speed != nullptr) note(start, takes_codes, attention.window, least, speed);

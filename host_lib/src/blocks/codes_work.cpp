@@ -5,8 +5,10 @@
 #include <limits>
 #include <numbers>
 #include <span>
+#include <thread>
 
 #include "attend/dense.hpp"
+#include "device/pause.hpp"
 #include "edge.hpp"
 #include "nearkv/block_codes.hpp"
 
@@ -22,7 +24,8 @@ CodesWork::CodesWork(const BatchPlan& plan, const BlockCache& cache,
       pages_(attention.approximation.codes->pages()),
       rows_(cache, queries),
       exact_(cache),
-      heads_(cache.kv_heads) {
+      heads_(cache.kv_heads),
+      members_(members) {
   while (buffers_.members.size() < members) {
     buffers_.members.push_back(std::make_unique<CodesMember>());
   }
@@ -33,6 +36,10 @@ CodesWork::CodesWork(const BatchPlan& plan, const BlockCache& cache,
     member->counts = {};
   }
   buffers_.uncoded.clear();
+  for (const QueryPlace& query : plan_.far()) {
+    seen_tokens_ += query.seen(attention_.window) * heads_;
+  }
+  unanswered_ = tasks();
 }
 
 CodesWork::~CodesWork() {
@@ -72,7 +79,35 @@ void CodesWork::attend() noexcept {
        i = next_task_.fetch_add(1, std::memory_order_relaxed)) {
     const Status status = at_edge([&] { return attend(i, member); });
     if (status != Status::kOk) fail(status);
+    unanswered_.fetch_sub(1, std::memory_order_release);
   }
+}
+
+void CodesWork::help() noexcept {
+  constexpr int kPauses = 2000;  // Between pieces of work that can be shared lie some microseconds.
+  int pauses = 0;
+  while (unanswered_.load(std::memory_order_acquire) != 0) {
+    bool has_helped = false;
+    for (unsigned i = 0; i < members_; ++i) has_helped |= buffers_.members[i]->workers.help();
+    if (has_helped) {
+      pauses = 0;
+    } else if (++pauses < kPauses) {
+      pause_core();
+    } else {
+      std::this_thread::yield();
+    }
+  }
+}
+
+/// As many as there are threads for so large a part of all work. While there is a task for every
+/// thread, only a task that is more than a thread's part has any.
+void CodesWork::admit_helpers(std::size_t task, std::size_t tokens, CodesMember* member) const {
+  const std::size_t share = (members_ * tokens + seen_tokens_ - 1) / seen_tokens_;
+  const bool is_alone = share == 1 && task + members_ < tasks();
+  const auto workers =
+      is_alone ? 1 : static_cast<unsigned>(std::min<std::size_t>(share + 1, members_));
+  member->workers.admit(workers);
+  if (member->dense.size() < workers) member->dense.resize(workers);
 }
 
 Status CodesWork::attend(std::size_t task, CodesMember* member) {
@@ -80,7 +115,7 @@ Status CodesWork::attend(std::size_t task, CodesMember* member) {
   const std::size_t head = task % heads_;
   const BlockApproximation& wanted = attention_.approximation;
   const std::size_t first = place.first_seen(attention_.window);
-  const std::size_t seen = place.length - first;
+  const std::size_t seen = place.seen(attention_.window);
   const std::uint64_t seen_bytes = 2 * rows_.row_bytes() * seen;
   member->counts.cached_bytes += seen_bytes;
   const bool is_finite =
@@ -95,14 +130,15 @@ Status CodesWork::attend(std::size_t task, CodesMember* member) {
     return Status::kOk;
   }
   member->list.assign(pages_.window(), member->entries);
+  admit_helpers(task, seen, member);
   const Visibility visibility{static_cast<std::uint32_t>(place.length), attention_.window, 0};
   AttendSpec request;
   request.value_dim = cache_.head_dim;
   request.scale = attention_.scale;
   request.top_k = wanted.top_k;
   request.error = wanted.error;
-  const AttendContext context{member->list, visibility, member->query, &member->workers,
-                              &member->dense};
+  AttendContext context{member->list, visibility, member->query, &member->workers, &member->dense};
+  context.sums_in_order = true;
   AttendResult result;
   const Outcome outcome = attend_by_mode(context, request, wanted.mode, &member->codes, &result);
   if (!outcome.ok()) return outcome.status;

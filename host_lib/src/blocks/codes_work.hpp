@@ -22,12 +22,12 @@ namespace nearkv {
 
 /// What a member needs for itself. Kept between layers.
 struct CodesMember {
-  Workers workers{{.threads = 1}};
+  Workers workers{{.are_lent = true}};  ///< Those who help it.
   Query query;
   PageList list;
   std::vector<nkv_page_entry> entries;
   CodeScratch codes;
-  std::vector<DenseScratch> dense{1};
+  std::vector<DenseScratch> dense;   ///< One for each of the workers.
   std::vector<std::uint16_t> order;  ///< kernel_order() of as many channels.
   std::vector<float> row;
   std::vector<float> sums;
@@ -41,8 +41,8 @@ struct CodesBuffers {
 };
 
 /// The far queries of a layer: first prepare(), by one thread; then encode(), if there is anything
-/// to; then attend(). These two by some threads at once, each of which returns when nothing is
-/// left.
+/// to; then attend() and help(). These by some threads at once; attend() returns when nothing is
+/// left that nobody has begun, and help() when nothing is left at all.
 class CodesWork {
  public:
   /// Throws std::bad_alloc, or std::system_error.
@@ -57,18 +57,22 @@ class CodesWork {
   void prepare();
   [[nodiscard]] std::size_t encodings() const { return buffers_.uncoded.size() * heads_; }
   void encode() noexcept;
-  [[nodiscard]] std::size_t tasks() const { return plan_.far().size() * heads_; }
   void attend() noexcept;
+  /// Takes part in what others have begun.
+  void help() noexcept;
 
   /// The first failure of encode() or attend().
   [[nodiscard]] Status status() const { return status_.load(); }
 
  private:
   Status attend(std::size_t task, CodesMember* member);
+  void admit_helpers(std::size_t task, std::size_t tokens, CodesMember* member) const;
   void attend_exactly(const QueryPlace& place, std::size_t head, CodesMember* member);
   void answer(const QueryPlace& place, std::size_t head, const SoftmaxState& state,
               CodesMember* member);
   void fail(Status status);
+  /// Each is a far query and a KV head.
+  [[nodiscard]] std::size_t tasks() const { return plan_.far().size() * heads_; }
 
   const BatchPlan& plan_;
   const BlockCache& cache_;
@@ -78,9 +82,12 @@ class CodesWork {
   LayerRows rows_;
   RunKernel exact_;
   std::size_t heads_;
+  unsigned members_;
+  std::size_t seen_tokens_ = 0;  ///< By all tasks together.
   std::atomic<std::size_t> next_encoding_{0};
   std::atomic<std::size_t> next_task_{0};
   std::atomic<std::size_t> next_member_{0};
+  std::atomic<std::size_t> unanswered_{0};
   std::atomic<Status> status_{Status::kOk};
 };
 

@@ -31,10 +31,12 @@ std::uint32_t await_change(const std::atomic<std::uint32_t>& value, std::uint32_
 }
 
 Workers::Workers(const Options& options) : cores_(process_cores(options.node)) {
+  if (options.are_lent) return;
   const unsigned members =
       options.threads != 0 ? options.threads : static_cast<unsigned>(cores_.size());
+  size_ = std::max(members, 1U);
   try {
-    for (unsigned member = 1; member < std::max(members, 1U); ++member) {
+    for (unsigned member = 1; member < size(); ++member) {
       threads_.emplace_back([this, member] { serve(member); });
     }
   } catch (...) {
@@ -47,8 +49,7 @@ Workers::~Workers() { end(); }
 
 void Workers::end() {
   stop_.store(true, std::memory_order_relaxed);
-  round_.fetch_add(1, std::memory_order_release);
-  round_.notify_all();
+  wake();
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -87,15 +88,29 @@ bool Workers::enter() {
   return false;
 }
 
+bool Workers::help() {
+  if (next_helper_.load(std::memory_order_relaxed) >= size() || !enter()) return false;
+  const unsigned member = next_helper_.fetch_add(1, std::memory_order_relaxed);
+  const bool has_room = member < size();
+  if (has_room) attempt(member);
+  leave();
+  return has_room;
+}
+
 void Workers::leave() {
   if (inside_.fetch_sub(1, std::memory_order_acq_rel) == kClosed + 1) inside_.notify_one();
 }
 
-void Workers::share(const std::function<void(unsigned)>& body) {
-  body_ = &body;
-  inside_.store(0, std::memory_order_release);
+void Workers::wake() {
   round_.fetch_add(1, std::memory_order_release);
   round_.notify_all();
+}
+
+void Workers::share(const std::function<void(unsigned)>& body) {
+  body_ = &body;
+  next_helper_.store(1, std::memory_order_relaxed);
+  inside_.store(0, std::memory_order_release);
+  if (!threads_.empty()) wake();
   attempt(0);
   std::uint32_t inside = inside_.fetch_or(kClosed, std::memory_order_acq_rel) | kClosed;
   while (inside != kClosed) inside = await_change(inside_, inside);
@@ -104,7 +119,7 @@ void Workers::share(const std::function<void(unsigned)>& body) {
 
 void Workers::for_each(std::size_t count, std::size_t grain,
                        const std::function<void(unsigned, std::size_t, std::size_t)>& body) {
-  if (count <= grain || threads_.empty()) {
+  if (count <= grain || size() == 1) {
     if (count != 0) body(0, 0, count);
     return;
   }

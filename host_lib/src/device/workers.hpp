@@ -1,4 +1,5 @@
-// Threads of a software device, each pinned to one core near the memory it reads.
+// Threads that share out work: a software device's own, each pinned to one core near the memory it
+// reads, or those that somebody lends.
 #pragma once
 
 #include <atomic>
@@ -20,6 +21,8 @@ class Workers {
   struct Options {
     unsigned threads = 0;  ///< Members, the caller included; 0: one for each core.
     int node = -1;         ///< Of the cores, as process_cores() has it.
+    /// The team has no threads of its own: others help(). It begins with no room for them.
+    bool are_lent = false;
   };
 
   /// Throws std::system_error if the system refuses a thread.
@@ -28,7 +31,15 @@ class Workers {
   Workers& operator=(const Workers&) = delete;
   ~Workers();
 
-  [[nodiscard]] unsigned size() const { return static_cast<unsigned>(threads_.size()) + 1; }
+  [[nodiscard]] unsigned size() const { return size_.load(std::memory_order_relaxed); }
+
+  /// Room for so many members, the caller of for_each() included. Of lent threads, and not amid
+  /// for_each().
+  void admit(unsigned members) { size_.store(members, std::memory_order_relaxed); }
+
+  /// A lent thread takes part in the for_each() at hand, as long as there is work; from any thread
+  /// at any time. False at once if there is no for_each(), or no room for another member.
+  bool help();
 
   /// Those that members are pinned to, in turn.
   [[nodiscard]] const std::vector<int>& cores() const { return cores_; }
@@ -51,14 +62,17 @@ class Workers {
   void serve(unsigned member);
   void attempt(unsigned member);
   void share(const std::function<void(unsigned)>& body);
+  void wake();
   bool enter();
   void leave();
 
   std::vector<int> cores_;
   std::vector<std::thread> threads_;
+  std::atomic<unsigned> size_{1};
   const std::function<void(unsigned)>* body_ = nullptr;
   std::atomic<std::uint32_t> round_{0};
   std::atomic<std::uint32_t> inside_{kClosed};  ///< Members besides the caller, and kClosed.
+  std::atomic<unsigned> next_helper_{0};
   std::atomic<bool> stop_{false};
   std::mutex failure_mutex_;
   std::exception_ptr failure_;
