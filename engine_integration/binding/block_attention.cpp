@@ -223,6 +223,10 @@ void bind_block_attention(nb::module_& module) {
       .def("set_gains", &PythonCodes::set_gains, "gains"_a,
            "Gains of all codes from now on; those that there are are made anew.")
       .def_prop_ro(
+          "most_bytes", [](const PythonCodes& codes) { return codes.codes()->most_bytes(); },
+          "What codes take when all blocks have them, beside the cache. They take it as they are "
+          "made.")
+      .def_prop_ro(
           "counts", [](const PythonCodes& codes) { return codes.codes()->counts(); },
           "What attend() has done by them.");
   nb::class_<BlockBatch>(

@@ -279,6 +279,16 @@ TEST(BlockCodesTest, WhatCodesCannotBeKeptOfIsRefused) {
   }
 }
 
+TEST(BlockCodesTest, CodesTakeAtMostAQuarterOfTheCache) {
+  Random random = case_random(11);
+  for (const std::size_t dim : {64U, 96U, 128U, 256U, 576U}) {
+    const CodedEngine coded({.kv_heads = 3, .dim = dim, .block_tokens = 128}, 4, &random);
+    const std::size_t cache_bytes = 4 * coded.engine.cache().block_stride_bytes;
+    EXPECT_LE(4 * coded.codes->most_bytes(), cache_bytes) << dim << " channels";
+    EXPECT_GE(5 * coded.codes->most_bytes(), cache_bytes) << dim << " channels";
+  }
+}
+
 TEST(BlockCodesTest, RowsAreStoredAtTheirSlots) {
   const BlockShape shape{.kv_heads = 2, .group = 1, .dim = 32, .block_tokens = 64};
   Random random = case_random(8);

@@ -117,9 +117,12 @@ class CodedImpl(InPlaceImpl):
             self._codes_of = kv_cache
             self.codes = BlockCodes(*halves(kv_cache), self.gains)
             logger.info_once(
-                "NearKV attends in place by codes: %d threads of torch's, mode %s",
+                "NearKV attends in place by codes: %d threads of torch's, mode %s. Codes of a "
+                "layer take up to %.1f MiB beside its %.1f MiB of vLLM's cache",
                 torch.get_num_threads(),
                 self._approximation["mode"].name.lower(),
+                self.codes.most_bytes / 2**20,
+                kv_cache.nbytes / 2**20,
             )
         return self.codes.cache
 

@@ -42,7 +42,7 @@ class NEARKV_API BlockCodes {
 
   /// For a cache that stays where it is, kRows in NKV_DTYPE_BF16 with blocks of a multiple of 64
   /// tokens. `gains` of K [kv_heads][head_dim], in sixteenths of octaves (section 11.2), or empty
-  /// for none. Memory is taken as codes are made.
+  /// for none. Memory is taken as codes are made, and kept.
   ///
   /// kUnsupported: another kind of cache. kBadArgument: gains of another shape. kOutOfMemory.
   static Status create(const BlockCache& cache, std::span<const std::int8_t> gains,
@@ -60,6 +60,9 @@ class NEARKV_API BlockCodes {
   Status set_gains(std::span<const std::int8_t> gains);
 
   [[nodiscard]] Counts counts() const;
+
+  /// What codes take when all blocks have them, beside the cache.
+  [[nodiscard]] std::size_t most_bytes() const;
 
   /// Of the library itself.
   [[nodiscard]] CodePages& pages() { return *pages_; }

@@ -62,6 +62,8 @@ Status BlockCodes::set_gains(std::span<const std::int8_t> gains) {
 
 BlockCodes::Counts BlockCodes::counts() const { return pages_->counts; }
 
+std::size_t BlockCodes::most_bytes() const { return pages_->most_bytes(); }
+
 Status store_rows(const BlockCache& cache, std::byte* keys, std::byte* values, const NewRows& rows,
                   std::span<const std::int64_t> slots) {
   if (cache.layout != BlockLayout::kRows) return Status::kUnsupported;
