@@ -64,7 +64,10 @@ class InPlaceMetadataBuilder(CPUAttentionMetadataBuilder):
         common_attn_metadata: CommonAttentionMetadata,
         fast_build: bool = False,
     ) -> Any:
-        """vLLM's metadata, with `nearkv_step`: None where nothing attends in place."""
+        """vLLM's metadata, with `nearkv_step`: None where nothing attends in place.
+
+        vLLM's own is made for every step, some microseconds, since any layer may ask for it.
+        """
         common = common_attn_metadata
         metadata = super().build(common_prefix_len, common, fast_build)
         metadata.nearkv_step = None
