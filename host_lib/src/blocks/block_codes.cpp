@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "blocks/block_run.hpp"
 #include "blocks/code_pages.hpp"
 #include "edge.hpp"
 
@@ -14,17 +15,17 @@ static_assert(kMostPages * std::size_t{NKV_MAX_HEAD_DIM} * 64 / NKV_PAGE_GRAIN_B
               std::size_t{1} << 32);
 
 Status check(const BlockCache& cache, std::span<const std::int8_t> gains, const char** why) {
+  const Status status = check_cache(cache, why);
+  if (status != Status::kOk) return status;
   const std::size_t channels = std::size_t{cache.kv_heads} * cache.head_dim;
   const std::size_t block_pages =
       std::size_t{cache.block_tokens} / NKV_PAGE_TOKENS * cache.kv_heads;
   if (cache.dtype != NKV_DTYPE_BF16 || cache.layout != BlockLayout::kRows) {
     *why = "only rows of bfloat16 have codes";
-  } else if (cache.head_dim == 0 || cache.head_dim % 16 != 0 || cache.head_dim > NKV_MAX_HEAD_DIM ||
-             cache.block_tokens == 0 || cache.block_tokens % NKV_PAGE_TOKENS != 0) {
-    *why = "codes need blocks of a multiple of 64 tokens, and heads of a multiple of 16 up to 576";
-  } else if (cache.keys == nullptr || cache.values == nullptr || cache.kv_heads == 0 ||
-             cache.blocks > kMostPages / block_pages) {
-    *why = "the cache has no memory, or more than codes can be kept of";
+  } else if (cache.block_tokens % NKV_PAGE_TOKENS != 0) {
+    *why = "codes need blocks of a multiple of 64 tokens";
+  } else if (cache.blocks > kMostPages / block_pages) {
+    *why = "the cache has more memory than codes can be kept of";
     return Status::kBadArgument;
   } else if (!gains.empty() && gains.size() != channels) {
     *why = "there must be a gain for each channel of each KV head";

@@ -35,6 +35,29 @@ Span moved(const Span& span, std::size_t bytes) {
 
 }  // namespace
 
+Status check_cache(const BlockCache& cache, const char** why) {
+  const bool is_known = cache.dtype == NKV_DTYPE_BF16 || cache.dtype == NKV_DTYPE_FP16 ||
+                        cache.dtype == NKV_DTYPE_FP32;
+  const bool has_tiles = cache.layout == BlockLayout::kTiles;
+  if (!is_known || (has_tiles && cache.dtype != NKV_DTYPE_BF16)) {
+    *why = "K and V must be bfloat16, float16 or float32, and bfloat16 in tiles";
+    return Status::kUnsupported;
+  }
+  if (cache.head_dim == 0 || cache.head_dim % 16 != 0 || cache.head_dim > NKV_MAX_HEAD_DIM) {
+    *why = "head_dim must be a multiple of 16 up to 576";
+    return Status::kUnsupported;
+  }
+  if (cache.block_tokens == 0 || cache.block_tokens % (has_tiles ? 32 : 16) != 0) {
+    *why = "block_tokens must be a multiple of 16, and of 32 in tiles";
+    return Status::kUnsupported;
+  }
+  if (cache.keys == nullptr || cache.values == nullptr || cache.kv_heads == 0) {
+    *why = "the cache has no memory or no KV heads";
+    return Status::kBadArgument;
+  }
+  return Status::kOk;
+}
+
 SpanShape shape_of(const BlockCache& cache) {
   SpanShape shape;
   shape.dtype = cache.dtype;

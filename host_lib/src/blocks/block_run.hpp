@@ -27,6 +27,9 @@ struct BlockRun {
   float soft_cap = 0;      ///< Base 2; 0: none.
 };
 
+/// kUnsupported if there is no kernel for a cache, kBadArgument if it is none.
+[[nodiscard]] Status check_cache(const BlockCache& cache, const char** why);
+
 /// Where a cache's rows lie.
 [[nodiscard]] SpanShape shape_of(const BlockCache& cache);
 
