@@ -1,6 +1,6 @@
 // Judges where an APPEND wants its pages: every page in the window (ADDRESS_FAULT, detail = the
 // first that is not), and no page on another one or on a source row (BAD_FIELD, detail = offset of
-// `page_list`). An entry takes 5 cycles and one more for every Lanes entries before it.
+// `page_list`). An entry takes 4 cycles; where entries do not ascend, sorting takes more (nkv_places_apart).
 
 module nkv_append_places
   import nkv_abi_pkg::*;
@@ -23,24 +23,19 @@ module nkv_append_places
   input  page_entry_t     entry_i
 );
 
-  localparam int unsigned Lanes = 16;
-  localparam int unsigned LaneBits = $clog2(Lanes);
-  localparam int unsigned GroupBits = PageIndexBits - LaneBits;
   localparam int unsigned GrainBits = $clog2(PageGrainBytes);
   localparam int unsigned PageListOffset = 32;  // In the command.
 
   typedef logic [31:0] grain_t;       // Place of a page.
   typedef logic [53:0] place_t;       // Of a byte that may lie beyond every window.
-  typedef logic [GroupBits-1:0] group_t;
 
   typedef enum logic [2:0] {
     StIdle,
     StLook,
     StTake,
     StBounds,   // Where the page ends.
-    StJudge,    // Window and sources,
-    StCompare,  // the entries before, Lanes at a time.
-    StKeep,
+    StJudge,    // Window and sources.
+    StApart,    // All of them against each other.
     StDone
   } state_e;
 
@@ -49,48 +44,42 @@ module nkv_append_places
   grain_t      grain_q;
   place_t      begin_q, end_q;
   place_t      keys_end_q, values_end_q;
-  group_t      group_q;
   logic        collides_q;
-  logic [Lanes-1:0] meets;
 
   wire has_values = command_i.v_form != RowFormNone;
   wire [31:0] key_row = source_row_bytes(
       command_i.dtype, command_i.head_dim, command_i.flags[AppendFlagKeyScales]);
   wire [31:0] value_row = source_row_bytes(command_i.dtype, command_i.value_dim, 1'b0);
   wire [31:0] page_grains = page_bytes_i >> GrainBits;
+  wire is_last = (PageIndexBits + 1)'(index_q) + 1'b1 == pages_i;
 
   wire on_keys = spans_overlap(64'(begin_q), 64'(end_q), 64'(place_t'(command_i.keys)),
                                64'(keys_end_q));
   wire on_values = has_values && spans_overlap(
       64'(begin_q), 64'(end_q), 64'(place_t'(command_i.values)), 64'(values_end_q));
 
-  // ---- Places of the entries before ----
-  // Two pages meet if they begin less than a page apart.
-  wire [33:0] reach = 34'(grain_q) + 34'(page_grains) - 34'd1;
-  wire [33:0] twice = (34'(page_grains) << 1) - 34'd2;
-
-  // A group is read while the one before it is compared.
-  wire group_t read_group = state_q == StCompare ? group_q + 1'b1 : '0;
-
-  for (genvar l = 0; l < Lanes; l++) begin : gen_lanes
-    (* ram_style = "block" *) grain_t grains[ListPages/Lanes];
-    grain_t other_q;
-
-    always_ff @(posedge clk_i) begin
-      if (state_q inside {StJudge, StCompare}) other_q <= grains[read_group];
-      if (state_q == StKeep && index_q[LaneBits-1:0] == LaneBits'(l)) begin
-        grains[index_q[PageIndexBits-1:LaneBits]] <= grain_q;
-      end
-    end
-    assign meets[l] = {group_q, LaneBits'(l)} < index_q && reach - 34'(other_q) <= twice;
-  end
+  // ---- Against each other ----
+  logic judged, apart;
+  nkv_places_apart #(
+    .Places(ListPages)
+  ) u_apart (
+    .clk_i,
+    .rst_ni,
+    .clear_i (clear_i || state_q == StIdle),
+    .extent_i(page_grains),
+    .put_i   (state_q == StJudge),
+    .place_i (grain_q),
+    .judge_i (state_q == StApart),
+    .done_o  (judged),
+    .apart_o (apart)
+  );
 
   assign page_o = index_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       {state_q, index_q, grain_q, begin_q, end_q, keys_end_q, values_end_q} <= '0;
-      {group_q, collides_q, done_o} <= '0;
+      {collides_q, done_o} <= '0;
       verdict_o <= VerdictOk;
     end else if (clear_i) begin
       state_q <= StIdle;
@@ -112,7 +101,6 @@ module nkv_append_places
         StTake: begin
           grain_q <= entry_i.page;
           begin_q <= place_t'(entry_i.page) << GrainBits;
-          group_q <= '0;
           state_q <= StBounds;
         end
         StBounds: begin
@@ -120,23 +108,17 @@ module nkv_append_places
           state_q <= StJudge;
         end
         StJudge: begin
-          state_q <= collides_q || index_q == '0 ? StKeep : StCompare;
+          index_q <= index_q + 1'b1;
+          state_q <= is_last ? StApart : StLook;
           if (on_keys || on_values) collides_q <= 1'b1;
           if (end_q > place_t'(window_bytes_i)) begin
             verdict_o <= '{status: StatusAddressFault, detail: 64'(index_q)};
             state_q <= StDone;
           end
         end
-        StCompare: begin
-          group_q <= group_q + 1'b1;
-          if (meets != '0) collides_q <= 1'b1;
-          if (group_q == index_q[PageIndexBits-1:LaneBits]) state_q <= StKeep;
-        end
-        StKeep: begin
-          index_q <= index_q + 1'b1;
-          state_q <= StLook;
-          if ((PageIndexBits + 1)'(index_q) + 1'b1 == pages_i) begin
-            if (collides_q) begin
+        StApart: begin
+          if (judged || collides_q) begin
+            if (collides_q || !apart) begin
               verdict_o <= '{status: StatusBadField, detail: 64'(PageListOffset)};
             end
             state_q <= StDone;
