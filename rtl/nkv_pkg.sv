@@ -19,7 +19,7 @@ package nkv_pkg;
   localparam int unsigned ListPages = 16384;
   localparam int unsigned PageIndexBits = $clog2(ListPages);
   localparam int unsigned ListTokensLog2 = $clog2(ListPages * PageTokens);
-  // How long selectors clear their memories after their use, at the most.
+  // How long selectors clear their memories after reset, at the most.
   localparam int unsigned ClearCycles = 4500;
   // For which memory may not answer, or a command not get on, before it counts as lost.
   localparam int unsigned PatienceCycles = 262144;

@@ -4,7 +4,8 @@
 // Candidates fall into 4,096 bins around a reference (nkv_score_bin), whose choice costs time, not
 // exactness. The threshold bin, below which nothing can be among the best k, rises as they come. What lies
 // above is stored; when the store is full it is cut: what lies below the threshold bin goes, and if that
-// leaves it more than 3/4 full, all but exactly the best k.
+// leaves it more than 3/4 full, all but exactly the best k. While candidates cannot come for another reason, a
+// store that is 7/8 full is cut, too: it would have to be soon.
 // A cut to exactly k is a radix selection among the members of the threshold bin. Finish does without
 // one where few candidates are left to be too many: they are sorted too, and not given.
 //
@@ -17,8 +18,9 @@
 // threshold bin holds just what is needed, else usually 1; never more than 15, and never more than 5
 // where all members of the bin have one score. Where the bin and what is above it are m < n / 2, it is
 // n + 30 + p * (m + 90) + m + 25. Finish = a cut + the sort of nkv_candidate_sort, where p = 0 also if the
-// threshold bin holds up to 16 too many, and without the cut if n <= k + 16. After every 15th Start the row
-// clears its bins for 4,096 cycles before it is idle, or collects. None of it grows with k but the sort.
+// threshold bin holds up to 16 too many, and without the cut if n <= k + 16. A part of the row's bins is
+// emptied during the sort, for 256 cycles, before it is idle; after a Start in a row that collects, before it
+// does so again. None of it grows with k but the sort.
 
 module nkv_select
   import nkv_select_pkg::*;
@@ -39,6 +41,7 @@ module nkv_select
   input  logic signed [30:0] reference_i,     // Start: |reference| < 2^30.
   input  logic        [ 5:0] shift_i,         // Start.
 
+  input  logic               held_i,          // Candidates wait for something else.
   input  logic               in_valid_i,
   output logic               in_ready_o,
   input  score_t             in_score_i,
@@ -88,6 +91,7 @@ module nkv_select
   wire restarts = command_taken && command_i == SelectStart && state_q == Collect;
   wire finishes = state_q == Answer;
   wire is_full = stored_q >= count_t'(Entries - Margin);
+  wire cuts_early = held_i && stored_q >= count_t'(Entries / 8 * 7);
   assign in_ready_o = state_q == Collect && !is_full;
 
   logic sort_busy, sort_read, sort_write;
@@ -279,7 +283,7 @@ module nkv_select
             end else begin
               state_q <= Drain;
             end
-          end else if (is_full) begin
+          end else if (is_full || cuts_early) begin
             wants_q <= 1'b0;
             state_q <= Drain;
           end

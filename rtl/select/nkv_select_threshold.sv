@@ -5,8 +5,9 @@
 // - The threshold follows in cycles without candidates, over blocks of 64 bins first, one in a cycle,
 //   then bin by bin, one in 2 cycles; settled_o tells that it has arrived, 200 cycles after the last
 //   candidate at most. Until then it is too low, never too high.
-// - clear_i begins a new query. Bins are told from those of earlier queries by a stamp; after 15 queries
-//   all stamps are used, and ready_o falls for 4,096 cycles, in which no candidate may come.
+// - clear_i, which needs ready_o, begins a new query. Bins are told from those of earlier queries by a stamp.
+//   After each query a part of them is emptied, so that no stamp comes again while a bin has it from before:
+//   ready_o falls for 256 cycles (after reset for 4,096), in which no candidate may come.
 // - refresh_i (without candidates, settled) brings the threshold bin's number to at_o one cycle
 //   later; set_valid_i replaces their number after some were found not to be among the best.
 
@@ -39,6 +40,7 @@ module nkv_select_threshold
 );
 
   localparam int unsigned StampBits = 4;
+  localparam int unsigned PartBits = BinBits - StampBits;  // As many parts as stamps.
   typedef logic [StampBits-1:0] stamp_t;
   typedef struct packed {
     stamp_t stamp;
@@ -46,10 +48,11 @@ module nkv_select_threshold
   } bin_word_t;
   (* ram_style = "block" *) bin_word_t counts[2**BinBits];
   bin_word_t read_q;
-  stamp_t    stamp_q;      // Of this query; 0 is nobody's.
+  stamp_t    stamp_q;      // Of this query.
   wire count_t read_count = read_q.stamp == stamp_q ? read_q.count : '0;
 
-  logic clearing_q;
+  logic clearing_q;        // A part,
+  logic resetting_q;       // or all of them.
   bin_t sweep_q;
   logic valid_q;           // A candidate whose bin is being read.
   bin_t bin_q;
@@ -114,10 +117,10 @@ module nkv_select_threshold
     if (add_valid_i || climbs || refresh_i) begin
       read_q <= counts[add_valid_i ? add_bin_i : climbs ? next_bin : threshold_q];
     end
-    if (write) counts[write_bin] <= '{stamp: clearing_q ? '0 : stamp_q, count: write_count};
+    if (write) counts[write_bin] <= '{stamp: stamp_q, count: write_count};
     if (clearing_q || valid_q) begin
       block_counts[clearing_q ? block_t'(sweep_q) : added_block] <=
-          clearing_q ? '0 : '{stamp: stamp_q, count: block_count + 1'b1};
+          '{stamp: stamp_q, count: clearing_q ? '0 : block_count + 1'b1};
     end
     k_less_one_q <= k_i - 1'b1;
     if (add_valid_i) begin
@@ -130,6 +133,7 @@ module nkv_select_threshold
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       clearing_q <= 1'b1;
+      resetting_q <= 1'b1;
       sweep_q <= '0;
       valid_q <= 1'b0;
       climbing_q <= 1'b0;
@@ -139,10 +143,10 @@ module nkv_select_threshold
       block_q <= '1;
       block_above_q <= '0;
       total_q <= '0;
-      stamp_q <= stamp_t'(1);
+      stamp_q <= '0;
     end else if (clear_i) begin
-      clearing_q <= clearing_q || stamp_q == '1;
-      stamp_q <= stamp_q == '1 ? stamp_t'(1) : stamp_q + 1'b1;
+      clearing_q <= 1'b1;
+      stamp_q <= stamp_q + 1'b1;
       valid_q <= 1'b0;
       climbing_q <= 1'b0;
       reached_q <= 1'b0;
@@ -154,7 +158,8 @@ module nkv_select_threshold
     end else begin
       if (clearing_q) begin
         sweep_q <= sweep_q + 1'b1;
-        if (sweep_q == '1) clearing_q <= 1'b0;
+        clearing_q <= sweep_q[PartBits-1:0] != '1 || (resetting_q && sweep_q != '1);
+        resetting_q <= resetting_q && sweep_q != '1;
       end
       valid_q <= add_valid_i;
       climbing_q <= climbs;

@@ -3,6 +3,8 @@
 //
 // The first candidate starts the rows, and its scores lay their bins: the largest of them falls 128 bins
 // from the reference. With `indexer_i` there are 512 bins to each power of two around the first score.
+//
+// All rows wait while one cuts its store. Those that are nearly as full cut theirs meanwhile.
 
 module nkv_rank_rows
   import nkv_abi_pkg::*;
@@ -42,7 +44,7 @@ module nkv_rank_rows
   logic [Rows-1:0] in_use, ready, in_ready, answered_q, out_valid;
   score_t          out_score[Rows];
   token_t          out_token[Rows];
-  logic            started_q;
+  logic            started_q, held_q;
 
   assign started_o = started_q;
   assign answered_o = &answered_q;
@@ -80,6 +82,10 @@ module nkv_rank_rows
     else if (clear_i) started_q <= 1'b0;
     else if (starts) started_q <= 1'b1;
   end
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) held_q <= 1'b0;
+    else held_q <= (in_use & ~in_ready) != '0;
+  end
 
   for (genvar r = 0; r < int'(Rows); r++) begin : g_row
     logic answer_valid, unused_out_last;
@@ -102,6 +108,7 @@ module nkv_rank_rows
       .reference_i    (indexer_i ? 31'(magnitude)
                        : 31'(signed'(candidate_score_i[r][ScoreBits-1:ReferenceShift]))),
       .shift_i        (first_shift),
+      .held_i         (held_q),
       .in_valid_i     (candidate_valid_i && candidate_ready_o && in_use[r]),
       .in_ready_o     (in_ready[r]),
       .in_score_i     (candidate_score_i[r]),

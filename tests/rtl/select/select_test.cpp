@@ -49,6 +49,7 @@ class Row {
   void feed(const Candidates& candidates, unsigned pace = 8) {
     for (const Candidate& candidate : candidates) {
       while (!is_willing(random_, pace)) row_.tick();
+      row_->held_i = random_() % 256 == 0;
       row_->in_valid_i = 1;
       row_->in_score_i = static_cast<std::uint64_t>(candidate.score) & kScoreMask;
       row_->in_token_i = candidate.token;
