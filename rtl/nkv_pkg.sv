@@ -240,9 +240,11 @@ package nkv_pkg;
     logic [PageArrayCount-1:0] whole;       // Arrays, ascending, each verified.
     logic                      compressed;  // Of compressed pages the payload instead.
     logic                      padding;     // After the arrays, what follows them to the page's end.
-    logic                      rows;        // After the arrays, the key rows of the visit's tokens.
+    logic                      rows;        // After the arrays, the key rows of the visit's tokens,
+    logic                      rows_whole;  // or with this all rows, verified.
     logic                      of_values;   // Rows are of values; what a page that stores none would
                                             // have of values is read of its keys instead.
+    logic                      again;       // Pages were verified before, and must still be the same.
   } plan_t;
 
   // Entries of a page list that are to be brought on chip.

@@ -4,9 +4,10 @@
 //   ids --> id_visits --> page_pass: chosen rows --> row_return --> row_write --> memory, for keys, for values
 //
 // Nothing is written before all pages that the command touches have been accepted and all arrays that it uses
-// have been verified. Rows are read after that, and pages that are no longer the same are STALE_PAGE. A host that
-// changes ids under way gets other rows of its own pages. Rows that would lie on what the command reads are
-// refused.
+// have been verified. Rows are read after that, and what has changed by then is told: READ takes whole arrays,
+// verified a second time as they stream; GATHER, whose rows lie anywhere, verifies its pages again once it has
+// the rows. Pages whose headers are not the same any more are STALE_PAGE, and so are pages that only ids name
+// which a host changed under way. Rows that would lie on what the command reads are refused.
 
 module nkv_read
   import nkv_abi_pkg::*;
@@ -77,7 +78,8 @@ module nkv_read
   typedef enum logic [1:0] {
     PassVerify,
     PassKeys,
-    PassValues
+    PassValues,
+    PassAgain    // GATHER: nothing has changed.
   } pass_e;
 
   state_e      state_q;
@@ -99,7 +101,7 @@ module nkv_read
   wire tensor_e tensor = command_i.tensor;
   wire wants_keys = tensor != TensorValues;
   wire wants_values = tensor != TensorKeys;
-  wire verifies = pass_q == PassVerify;
+  wire verifies = pass_q inside {PassVerify, PassAgain};
   wire of_values = pass_q == PassValues || (verifies && wants_values);
   // READ's first token stands where GATHER's tokens do.
   wire [31:0] end_token = gathers_i ? highest_q + 32'd1 : command_i.tokens + command_i.count;
@@ -154,9 +156,11 @@ module nkv_read
   );
 
   // ---- Visits: touched pages ascending, then rows in the order of their ids ----
-  wire mark_word_t looked_word = page_q[PageIndexBits-1:MarkBits];
-  wire is_touched = known_q[looked_word] && touched[looked_word][page_q[MarkBits-1:0]];
+  wire page_index_t looked_page = verifies ? page_q : chosen.page;
+  wire mark_word_t looked_word = looked_page[PageIndexBits-1:MarkBits];
+  wire is_touched = known_q[looked_word] && touched[looked_word][looked_page[MarkBits-1:0]];
   wire looks = state_q == StVerify && !pages_end_q;
+  wire strays = chooses && gathers_i && chosen_valid && !is_touched;
 
   assign visits_o = gathers_i;
   assign visit_valid_o = verifies ? looks && is_touched : chosen_valid;
@@ -199,17 +203,19 @@ module nkv_read
               : arrays(!of_values, of_values, 1'b0),
           of_values: of_values,
           rows: !verifies,
+          rows_whole: !gathers_i,
+          again: pass_q != PassVerify,
           default: '0
       },
       erase: 1'b0
   };
 
   // ---- What was verified is what rows are read of ----
-  (* ram_style = "block" *) logic [31:0] crc_hot[ListPages];
-  wire verified_body = body_valid_i && state_q == StVerify;
+  (* ram_style = "block" *) logic [31:0] crcs[ListPages];
+  wire verified_body = body_valid_i && pass_q == PassVerify && state_q == StVerify;
   always_ff @(posedge clk_i) begin
-    if (verified_body) crc_hot[record_i.visit.page] <= record_i.header.crc_hot;
-    verified_crc_o <= crc_hot[verified_page_i];
+    if (verified_body) crcs[record_i.visit.page] <= record_i.header.crc_hot ^ record_i.header.crc_cold;
+    verified_crc_o <= crcs[verified_page_i];
     if (verified_body) begin
       head_dim_q <= record_i.header.head_dim;
       value_dim_q <= record_i.header.value_dim;
@@ -282,6 +288,7 @@ module nkv_read
     .page_ready_o(page_ready),
     .header_i    (record_i.header),
     .rows_i      (record_i.visit.tokens),
+    .rows_whole_i(!gathers_i),
     .beat_valid_i(beat_valid_i && chooses),
     .beat_ready_o(return_ready),
     .beat_i,
@@ -371,7 +378,7 @@ module nkv_read
           if (pass_i.done) begin
             verdict_q <= pass_i.failed
                 ? '{status: pass_i.failure.status, detail: 64'(pass_i.failure.index)} : VerdictOk;
-            state_q <= pass_i.failed ? StDone : StPlace;
+            state_q <= pass_i.failed || pass_q == PassAgain ? StDone : StPlace;
           end
         end
         StPlace: begin
@@ -380,6 +387,9 @@ module nkv_read
           state_q <= place_verdict.status == StatusOk ? StClear : StDone;
         end
         StRows: begin
+          page_q <= '0;
+          pages_end_q <= 1'b0;
+          if (strays) verdict_q <= '{status: StatusStalePage, detail: 64'(chosen.page)};
           if (pass_i.done && pass_i.failed) begin
             verdict_q <= '{status: pass_i.failure.status, detail: 64'(pass_i.failure.index)};
             state_q <= StDone;
@@ -387,8 +397,9 @@ module nkv_read
             verdict_q <= '{status: StatusPoison, detail: '0};
             state_q <= StDone;
           end else if (pass_i.done && returned) begin
-            pass_q <= PassValues;
-            state_q <= pass_q == PassKeys && wants_values ? StClear : StDone;
+            pass_q <= pass_q == PassKeys && wants_values ? PassValues : PassAgain;
+            state_q <= (pass_q == PassKeys && wants_values) || gathers_i ? StClear : StDone;
+            if (verdict_q.status != StatusOk) state_q <= StDone;
           end
         end
         default: begin

@@ -1,6 +1,6 @@
 // Stored rows back as they came: elements in the type of the source, exceptions of DELTA4 restored. Takes
-// pages and the bursts of their exponents, exceptions and chosen rows in the order of nkv_page_stream; 32
-// elements a cycle.
+// pages and the bursts of their exponents, exceptions and rows in the order of nkv_page_stream; 32 elements a
+// cycle. Of pages whose rows all come, those that are not wanted are dropped.
 
 module nkv_row_return
   import nkv_abi_pkg::*;
@@ -18,7 +18,8 @@ module nkv_row_return
   input  logic           page_valid_i,
   output logic           page_ready_o,
   input  page_header_t   header_i,
-  input  token_mask_t    rows_i,           // Not zero.
+  input  token_mask_t    rows_i,           // That are wanted; not zero.
+  input  logic           rows_whole_i,     // Held: all rows come.
 
   input  logic           beat_valid_i,
   output logic           beat_ready_o,
@@ -46,6 +47,7 @@ module nkv_row_return
     logic       ends_halfway;   // A row's last word has half of its elements.
     dim_t       stored_dim;
     logic [4:0] exceptions;
+    token_mask_t rows;          // Wanted.
   } reading_t;
 
   wire from_keys = !of_values_i || header_i.v_form == RowFormNone;
@@ -61,14 +63,15 @@ module nkv_row_return
           dtype: header_i.dtype,
           form: form
       },
-      rows: rows_i
+      rows: rows_whole_i ? '1 : rows_i
   };
   wire reading_t reading = '{
       is_delta4: form == RowFormDelta4,
       is_wide: element_bytes(header_i.dtype) == 32'd2,
       ends_halfway: used_dim[$clog2(ChunkChannels)],
       stored_dim: stored_dim,
-      exceptions: from_keys ? header_i.k_exceptions[4:0] : header_i.v_exceptions[4:0]
+      exceptions: from_keys ? header_i.k_exceptions[4:0] : header_i.v_exceptions[4:0],
+      rows: rows_i
   };
 
   logic       page_valid, page_described, read_valid, page_read;
@@ -113,7 +116,7 @@ module nkv_row_return
 
   // ---- Bursts: exponents, exceptions, rows ----
   wire is_exponents = 32'(beat_i.tag.array) inside {PageArrayKExponents, PageArrayVExponents};
-  wire is_rows = !beat_i.tag.whole;
+  wire is_rows = 32'(beat_i.tag.array) inside {PageArrayKRows, PageArrayVRows};
   wire is_exceptions = !is_rows && !is_exponents;
   logic exponents_ready, rows_ready, exceptions_ready, unused_exceptions_valid;
   logic [1:0] unused_exceptions;
@@ -209,7 +212,7 @@ module nkv_row_return
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) word_valid_o <= 1'b0;
-    else word_valid_o <= word_valid && !clear_i;
+    else word_valid_o <= word_valid && read.rows[word_tag[TokenBits-1:0]] && !clear_i;
   end
 
   wire unused = ^{beat_i, header_i, read_valid};

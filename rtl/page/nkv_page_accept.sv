@@ -21,7 +21,8 @@ module nkv_page_accept
   input  visit_t       pending_visit_i,
   input  page_entry_t  pending_entry_i,
 
-  // What was verified before must be what is read now: the checksum that the header's first half had then.
+  // What was verified before must be what is read now: the checksums that the header's halves had then, which
+  // name its arrays' checksums, one combined with the other.
   input  logic         was_verified_i,
   output page_index_t  verified_page_o,
   input  logic [31:0]  verified_crc_i,  // Of `verified_page_o`, some cycles later.
@@ -278,7 +279,7 @@ module nkv_page_accept
     end
     if (step_q[LayoutSteps]) begin
       total_bytes_q <= round_end & ~32'(PageGrainBytes - 1);
-      changed_parts_q <= differing(header_q.crc_hot, verified_crc_i);
+      changed_parts_q <= differing(header_q.crc_hot ^ header_q.crc_cold, verified_crc_i);
     end
     if (step_q[LayoutSteps+1]) begin
       changed_q <= was_verified_i && changed_parts_q != '0;

@@ -28,7 +28,7 @@ module nkv_page_pass
   output page_index_t    page_o,          // Look-up in the page list.
   input  page_entry_t    entry_i,
 
-  output page_index_t    verified_page_o,  // With plan.rows: its header's checksum when it was verified.
+  output page_index_t    verified_page_o,  // With plan.again: its header's checksums when it was verified.
   input  logic [31:0]    verified_crc_i,
 
   output logic           body_valid_o,    // Pages whose bursts will come, in order.
@@ -130,7 +130,7 @@ module nkv_page_pass
     .pending_ready_o(pending_ready),
     .pending_visit_i(pending_visit),
     .pending_entry_i(pending_entry),
-    .was_verified_i (plan_i.rows),
+    .was_verified_i (plan_i.again),
     .verified_page_o,
     .verified_crc_i,
     .beat_valid_i   (waiting_valid),

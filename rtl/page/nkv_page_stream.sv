@@ -4,8 +4,9 @@
 // first array a page's body is announced to whoever takes its bursts.
 //
 // With `plan.rows` the arrays are followed by the key rows of the visit's tokens, which have no checksum of
-// their own, or with `plan.of_values` by value rows, where the page stores values. With `plan.padding` the
-// arrays are followed by the bursts between them and the end of the page, which no checksum covers.
+// their own, or with `plan.rows_whole` by the array of all of them; with `plan.of_values` they are value rows,
+// where the page stores values. With `plan.padding` the arrays are followed by the bursts between them and the
+// end of the page, which no checksum covers.
 
 module nkv_page_stream
   import nkv_abi_pkg::*;
@@ -108,7 +109,8 @@ module nkv_page_stream
   logic [2:0] row_bursts, unused_row_start;
   logic [7:0] row_burst;
   wire        of_values = state_q == StValueRows;
-  wire        rows_now = announced_q && (state_q == StKeyRows || of_values);
+  wire        in_rows = state_q == StKeyRows || of_values;
+  wire        rows_now = announced_q && in_rows && !plan_i.rows_whole;
   logic       moves;  // There is room for another choice.
   wire        row_done = row_valid && moves;
   wire page_array_t rows_array = of_values ? page_array_t'(PageArrayVRows) : page_array_t'(PageArrayKRows);
@@ -162,9 +164,9 @@ module nkv_page_stream
   state_e next;
   always_comb begin
     chosen = '0;
-    chosen.whole = state_q == StArrays;
+    chosen.whole = state_q == StArrays || (in_rows && plan_i.rows_whole);
     chosen.padding = state_q == StPadding;
-    chosen.array = rows_now ? rows_array : array;
+    chosen.array = in_rows ? rows_array : array;
     if (rows_now) begin
       chosen.burst = row_burst;
       chosen.bursts = row_bursts;
@@ -180,8 +182,8 @@ module nkv_page_stream
       end
       StDrain: {chooses, step} = 2'b00;
       default: begin
-        chooses = announced_q && row_valid;
-        step = announced_q && rows_ready;
+        chooses = announced_q && (row_valid || plan_i.rows_whole);
+        step = announced_q && (plan_i.rows_whole ? moves : rows_ready);
       end
     endcase
     // After the arrays come rows, if there are any, or the padding.
@@ -288,7 +290,7 @@ module nkv_page_stream
   end
 
   // Of pages that were verified before, headers do not count again.
-  wire [1:0] header_bursts = plan_i.rows ? '0 : 2'(PageHeaderBytes / BurstBytes);
+  wire [1:0] header_bursts = plan_i.again ? '0 : 2'(PageHeaderBytes / BurstBytes);
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       bursts_o <= '0;

@@ -87,6 +87,11 @@ class CommandUnit : private Simulation<Bench> {
   model::Outcome run(const Command& command, const Execute& execute) {
     models_outcome_ = execute(models_domain(), command);
     start(command);
+    return finish();
+  }
+
+  /// What was begun goes on to its end.
+  model::Outcome finish() {
     while (!bench().done_o && run_cycles_ < kMostCycles) cycle();
     EXPECT_TRUE(bench().done_o) << "no outcome";
     model::Outcome outcome;
