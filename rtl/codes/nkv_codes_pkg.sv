@@ -69,8 +69,24 @@ package nkv_codes_pkg;
 
   // The least high part of a significand whose product with G reaches the next octave.
   function automatic logic [HighBits:0] octave_reach(logic [3:0] sixteenth);
-    automatic int unsigned g = 32'(octave(sixteenth));
-    return (HighBits + 1)'(((32'd1 << (2 * HighBits)) + g - 1) / g);
+    unique case (sixteenth)
+      4'd0: return 12'd2048;
+      4'd1: return 12'd1961;
+      4'd2: return 12'd1879;
+      4'd3: return 12'd1799;
+      4'd4: return 12'd1723;
+      4'd5: return 12'd1650;
+      4'd6: return 12'd1580;
+      4'd7: return 12'd1513;
+      4'd8: return 12'd1449;
+      4'd9: return 12'd1387;
+      4'd10: return 12'd1329;
+      4'd11: return 12'd1272;
+      4'd12: return 12'd1218;
+      4'd13: return 12'd1167;
+      4'd14: return 12'd1117;
+      default: return 12'd1070;
+    endcase
   endfunction
 
   // Of word `word` of a row of `dim` channels: log2 of the words of its Hadamard block, whose

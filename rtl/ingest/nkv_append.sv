@@ -2,6 +2,8 @@
 //
 //   page list --> append_places --> source_fetch --> source_words --> page_build --> memory
 //
+// With CODES the gains that stand behind the page list are read before any place is touched.
+//
 // No page is written before all places are judged, and none can be found before all are in memory:
 // first every place loses its old header, then bodies and headers go out, the first 8 bytes of
 // each header withheld; once memory has them, these 8 bytes, and then the entries with exponents.
@@ -50,12 +52,15 @@ module nkv_append
 );
 
   localparam int unsigned EntriesPerBurst = BurstBytes / PageEntryBytes;
+  localparam int unsigned GainIndexBits = $clog2(Channels / GranuleBytes);
 
   typedef enum logic [3:0] {
     StIdle,
     StLoad,
     StLoading,
     StPlaces,
+    StGains,    // With CODES: the gains of K are asked for
+    StGaining,  // and come.
     StLook,     // For each page: its entry,
     StWrite,    // and one write of this step.
     StSettle,   // Until memory has them all.
@@ -94,7 +99,8 @@ module nkv_append
   wire page_shape_t shape = '{
       value_dim: command.value_dim,
       head_dim: command.head_dim,
-      flags: 8'(command.flags[AppendFlagKeyScales]) << PageFlagKeyScales,
+      flags: 8'(command.flags[AppendFlagKeyScales]) << PageFlagKeyScales |
+          8'(command.flags[AppendFlagCodes]) << PageFlagCodes,
       dtype: command.dtype,
       v_form: command.v_form,
       k_form: command.k_form
@@ -128,6 +134,34 @@ module nkv_append
   assign list_o = '{address: command_i.page_list, entries: pages_q};
   assign page_o = state_q == StPlaces ? places_page : index_q;
 
+  // ---- Gains ----
+  logic     gains_valid, gains_ready, gains_done, gains_poisoned;
+  granule_t gains;
+  logic [GainIndexBits-1:0] gains_index;
+  wire gaining = state_q == StGaining;
+  wire [63:0] gains_address = command_i.page_list + 64'(pages_q) * PageEntryBytes;
+  wire read_request_t gains_request = '{
+      tag: '{sink: SinkRows, last_bytes: 7'(BurstBytes), default: '0},
+      bursts: bursts_of(32'(command_i.head_dim) + 32'(gains_address[5:0])),
+      address: gains_address
+  };
+
+  nkv_code_gains u_gains (
+    .clk_i,
+    .rst_ni,
+    .clear_i     (clear_i || begins),
+    .first_i     (gains_address[5:3]),
+    .last_i      (GainIndexBits'(command_i.head_dim / 16'(GranuleBytes)) - 1'b1),
+    .beat_valid_i(beat_valid_i && gaining),
+    .beat_ready_o(gains_ready),
+    .beat_i,
+    .valid_o     (gains_valid),
+    .index_o     (gains_index),
+    .gains_o     (gains),
+    .done_o      (gains_done),
+    .poisoned_o  (gains_poisoned)
+  );
+
   // ---- Source rows ----
   logic        rows_idle, poisoned, values_free, values_begin, values_valid;
   logic        keys_free, keys_begin, keys_valid, scale_valid;
@@ -138,10 +172,12 @@ module nkv_append
   wire rows_start = guest_i.start || (state_q == StSettle && writes_done_i && step_q == StepWipe);
   wire drain = state_q == StDrain || guest_i.drain;
   logic          fetch_valid, words_ready;
-  wire           words_valid = guest_i.active ? guest_i.beat_valid : beat_valid_i;
+  wire           words_valid = guest_i.active ? guest_i.beat_valid : beat_valid_i && !gaining;
   wire read_beat_t words_beat = guest_i.active ? guest_i.beat : beat_i;
-  assign request_valid_o = fetch_valid && !guest_i.active;
-  assign beat_ready_o = words_ready && !guest_i.active;
+  read_request_t fetch_request;
+  assign request_valid_o = state_q == StGains || (fetch_valid && !guest_i.active);
+  assign request_o = state_q == StGains ? gains_request : fetch_request;
+  assign beat_ready_o = gaining ? gains_ready : words_ready && !guest_i.active;
 
   nkv_source_fetch u_fetch (
     .clk_i,
@@ -153,7 +189,7 @@ module nkv_append
     .idle_o         (rows_idle),
     .request_valid_o(fetch_valid),
     .request_ready_i(guest_i.active ? guest_i.request_ready : request_ready_i),
-    .request_o,
+    .request_o      (fetch_request),
     .row_taken_i    (words_valid && words_ready && words_beat.last)
   );
 
@@ -195,6 +231,9 @@ module nkv_append
     .command_i         (command),
     .layout_i          (layout_q),
     .tenant_i          (guest_i.active ? guest_i.tenant : domain_i.tenant),
+    .gains_valid_i     (gains_valid),
+    .gains_index_i     (gains_index),
+    .gains_i           (gains),
     .page_start_i      (state_q == StPageStart || guest_i.start),
     .page_address_i    (guest_i.active ? guest_i.address : page_address_q),
     .page_generation_i (guest_i.active ? guest_i.generation : page_generation_q),
@@ -226,7 +265,7 @@ module nkv_append
       v_exponent: v_exponent,
       rows_idle: rows_idle,
       request_valid: fetch_valid,
-      request: request_o,
+      request: fetch_request,
       beat_ready: words_ready
   };
 
@@ -289,7 +328,15 @@ module nkv_append
         StPlaces: begin
           if (places_done) begin
             verdict_q <= places_verdict;
-            state_q <= places_verdict.status == StatusOk ? StLook : StDone;
+            state_q <= command_i.flags[AppendFlagCodes] ? StGains : StLook;
+            if (places_verdict.status != StatusOk) state_q <= StDone;
+          end
+        end
+        StGains: if (request_ready_i) state_q <= StGaining;
+        StGaining: begin
+          if (gains_done) begin
+            state_q <= gains_poisoned ? StDone : StLook;
+            if (gains_poisoned) verdict_q.status <= StatusPoison;
           end
         end
         StLook: state_q <= StWrite;

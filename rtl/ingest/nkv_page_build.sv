@@ -1,5 +1,5 @@
-// Pages out of source words: rows of both tensors kept and stored, key scales, and a header that
-// says what its numbers are. Bit for bit ARITHMETIC.md section 2.
+// Pages out of source words: rows of both tensors kept and stored, key scales, codes where they are
+// wanted, and a header that says what its numbers are. Bit for bit ARITHMETIC.md sections 2 and 11.
 //
 // Of each page the values' words come first, then the keys'. While a tensor is kept no words of the
 // next page's are taken; its place is free once its rows are stored. So a page's keys come while its
@@ -10,7 +10,10 @@ module nkv_page_build
   import nkv_pkg::*;
   import nkv_exact_pkg::*;
   import nkv_ingest_pkg::*;
-(
+  import nkv_codes_pkg::*;
+#(
+  localparam int unsigned GainIndexBits = $clog2(Channels / GranuleBytes)
+) (
   input  logic            clk_i,
   input  logic            rst_ni,
   input  logic            clear_i,
@@ -18,6 +21,9 @@ module nkv_page_build
   input  append_command_t command_i,          // Checked. All held while pages are built.
   input  page_layout_t    layout_i,
   input  logic [15:0]     tenant_i,
+  input  logic            gains_valid_i,      // With flag CODES: gains of K, before the first page,
+  input  logic [GainIndexBits-1:0] gains_index_i,  // in granules.
+  input  granule_t        gains_i,
 
   input  logic            page_start_i,       // Stores the page whose words come next.
   input  logic [63:0]     page_address_i,     // These are held until page_done_o.
@@ -58,6 +64,13 @@ module nkv_page_build
   wire stores_values = wants && array == page_array_t'(PageArrayVRows);
   wire stores_keys = wants && array == page_array_t'(PageArrayKRows);
 
+  // ---- Rows again, for their codes ----
+  logic        values_kept, values_read, read_values, keys_kept, keys_read, read_keys;
+  token_t      read_row;
+  word_index_t read_index;
+  element_t    values_again[ExactLanes], keys_again[ExactLanes];
+  wire has_codes = command_i.flags[AppendFlagCodes];
+
   // ---- Values ----
   logic v_burst_valid, v_encoded, v_overflow;
   burst_t v_burst;
@@ -75,6 +88,12 @@ module nkv_page_build
     .free_o            (values_free_o),
     .begin_i           (values_begin_i),
     .release_i         (values_sent),
+    .hold_i            (has_codes && !values_read),
+    .kept_o            (values_kept),
+    .also_read_i       (read_values),
+    .also_row_i        (read_row),
+    .also_index_i      (read_index),
+    .also_word_o       (values_again),
     .word_valid_i      (values_valid_i),
     .word_i,
     .replay_i          (stores_values),
@@ -105,6 +124,12 @@ module nkv_page_build
     .free_o            (keys_free_o),
     .begin_i           (keys_begin_i),
     .release_i         (keys_sent),
+    .hold_i            (has_codes && !keys_read),
+    .kept_o            (keys_kept),
+    .also_read_i       (read_keys),
+    .also_row_i        (read_row),
+    .also_index_i      (read_index),
+    .also_word_o       (keys_again),
     .word_valid_i      (keys_valid_i),
     .word_i,
     .replay_i          (stores_keys),
@@ -119,7 +144,10 @@ module nkv_page_build
   );
 
   // ---- What the header says of numbers ----
-  exponent_t k_exponent, v_exponent;
+  exponent_t k_exponent, v_exponent, number_exponent[ExactLanes];
+  significand_t number_significand[ExactLanes];
+  logic number_valid, number_first;
+  word_index_t number_index;
   token_mask_t nonfinite;
 
   nkv_page_numbers u_numbers (
@@ -133,9 +161,55 @@ module nkv_page_build
     .keys_valid_i,
     .values_valid_i,
     .word_i,
+    .number_valid_o(number_valid),
+    .number_first_o(number_first),
+    .number_index_o(number_index),
+    .exponent_o    (number_exponent),
+    .significand_o (number_significand),
     .k_exponent_o  (k_exponent),
     .v_exponent_o  (v_exponent),
     .nonfinite_o   (nonfinite)
+  );
+
+  // ---- Codes ----
+  logic         code_valid;
+  burst_t       code_burst;
+  code_powers_t k_powers, v_powers;
+  sign_set_t    sign_set;
+
+  nkv_page_codes u_codes (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .command_i,
+    .gains_valid_i,
+    .gains_index_i,
+    .gains_i,
+    .number_valid_i(number_valid),
+    .number_first_i(number_first),
+    .number_index_i(number_index),
+    .exponent_i    (number_exponent),
+    .significand_i (number_significand),
+    .v_exponent_i  (v_exponent),
+    .keys_kept_i   (keys_kept),
+    .values_kept_i (values_kept),
+    .keys_read_o   (keys_read),
+    .values_read_o (values_read),
+    .read_keys_o   (read_keys),
+    .read_values_o (read_values),
+    .read_row_o    (read_row),
+    .read_index_o  (read_index),
+    .key_word_i    (keys_again),
+    .value_word_i  (values_again),
+    .array_i       (array),
+    .wants_i       (wants),
+    .burst_taken_i (burst_taken),
+    .burst_valid_o (code_valid),
+    .burst_o       (code_burst),
+    .page_sent_i   (sent),
+    .keys_o        (k_powers),
+    .values_o      (v_powers),
+    .sign_set_o    (sign_set)
   );
 
   // ---- Key scales ----
@@ -175,7 +249,8 @@ module nkv_page_build
       page_array_t'(PageArrayVExceptions): begin
         {burst_valid, burst} = {v_encoded && !v_overflow, v_exceptions};
       end
-      default: {burst_valid, burst} = {1'b1, scales_burst};
+      page_array_t'(PageArrayKeyScales): {burst_valid, burst} = {1'b1, scales_burst};
+      default: {burst_valid, burst} = {code_valid, code_burst};
     endcase
   end
 
@@ -206,6 +281,7 @@ module nkv_page_build
     header.version = PageVersion;
     header.state = PageStateClosed;
     header.flags[PageFlagKeyScales] = command_i.flags[AppendFlagKeyScales];
+    header.flags[PageFlagCodes] = has_codes;
     header.k_form = command_i.k_form;
     header.v_form = command_i.v_form;
     header.dtype = command_i.dtype;
@@ -224,6 +300,13 @@ module nkv_page_build
     header.first_token = page_first_token_i;
     header.layer = command_i.layer;
     header.kv_head = command_i.kv_head;
+    if (has_codes) begin
+      header.k_mean_power = k_powers.mean_power;
+      header.v_mean_power = v_powers.mean_power;
+      header.k_top = k_powers.top;
+      header.v_top = v_powers.top;
+      header.sign_set = 8'(sign_set);
+    end
   end
 
   nkv_page_send u_send (

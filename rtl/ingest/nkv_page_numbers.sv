@@ -24,6 +24,13 @@ module nkv_page_numbers
   input  logic        values_valid_i,
   input  element_t    word_i[ExactLanes],  // Zero beyond the row's end.
 
+  // The keys as they were decoded, DecodeLatency cycles later.
+  output logic         number_valid_o,
+  output logic         number_first_o,      // Word of its tensor.
+  output word_index_t  number_index_o,
+  output exponent_t    exponent_o[ExactLanes],
+  output significand_t significand_o[ExactLanes],
+
   output exponent_t   k_exponent_o,
   output exponent_t   v_exponent_o,
   output token_mask_t nonfinite_o
@@ -31,7 +38,6 @@ module nkv_page_numbers
 
   localparam int unsigned DecodeLatency = 4;
   localparam int unsigned TreeLatency = 4;
-  localparam int unsigned Latency = DecodeLatency + TreeLatency;
   localparam int unsigned LaneBits = $clog2(ExactLanes);
   localparam int unsigned Halves = ExactLanes / ChunkChannels;
 
@@ -64,7 +70,7 @@ module nkv_page_numbers
     end
   end
 
-  tag_t tag, late;
+  tag_t tag, decoded, late;
   always_comb begin
     tag.keys = keys_valid_i;
     tag.values = values_valid_i || (keys_valid_i && !has_values_i);
@@ -78,19 +84,35 @@ module nkv_page_numbers
   // What leaves it after power-up does not matter: a tensor's first word forgets what was before.
   nkv_delay #(
     .Width($bits(tag_t)),
-    .Cycles(Latency)
+    .Cycles(DecodeLatency)
   ) u_tag (
     .clk_i,
     .data_i(tag),
+    .data_o(decoded)
+  );
+  nkv_delay #(
+    .Width($bits(tag_t)),
+    .Cycles(TreeLatency)
+  ) u_late (
+    .clk_i,
+    .data_i(decoded),
     .data_o(late)
+  );
+  assign number_first_o = decoded.first;
+  nkv_delay #(
+    .Width($bits(word_index_t)),
+    .Cycles(DecodeLatency)
+  ) u_index (
+    .clk_i,
+    .data_i(index_q),
+    .data_o(number_index_o)
   );
 
   // ---- Numbers ----
   logic [31:0] element[ExactLanes];
   logic [ExactLanes-1:0] finite, unused_negative;
   exponent_t exponent[ExactLanes];
-  significand_t unused_significand[ExactLanes];
-  logic unused_valid, broken;
+  logic number_valid, broken;
   for (genvar i = 0; i < ExactLanes; i++) begin : gen_elements
     assign element[i] = 32'(word_i[i]);
   end
@@ -104,12 +126,14 @@ module nkv_page_numbers
     .valid_i      (keys_valid_i || values_valid_i),
     .dtype_i,
     .element_i    (element),
-    .valid_o      (unused_valid),
+    .valid_o      (number_valid),
     .negative_o   (unused_negative),
     .finite_o     (finite),
     .exponent_o   (exponent),
-    .significand_o(unused_significand)
+    .significand_o(significand_o)
   );
+  assign number_valid_o = number_valid && decoded.keys;
+  assign exponent_o = exponent;
   nkv_delay #(
     .Width(1),
     .Cycles(TreeLatency)

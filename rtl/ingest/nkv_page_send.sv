@@ -2,7 +2,7 @@
 // header, whose first 8 bytes are withheld, so that the page cannot be found yet. A burst per
 // cycle; some 50 cycles per page go to changing arrays and to the header.
 //
-// The values' arrays go first, while the keys are read.
+// The values' arrays go first, while the keys are read; codes go last, because they take longest.
 
 module nkv_page_send
   import nkv_abi_pkg::*;
@@ -47,6 +47,11 @@ module nkv_page_send
   // Of the order in which arrays go.
   typedef logic [$clog2(PageArrayCount+1)-1:0] turn_t;
   localparam page_array_t [PageArrayCount-1:0] Order = '{
+      page_array_t'(PageArrayCodeSummary),
+      page_array_t'(PageArrayKCodes),
+      page_array_t'(PageArrayKSigns),
+      page_array_t'(PageArrayVCodes),
+      page_array_t'(PageArrayKGains),
       page_array_t'(PageArrayKeyScales),
       page_array_t'(PageArrayKExceptions),
       page_array_t'(PageArrayKExponents),
@@ -56,7 +61,7 @@ module nkv_page_send
       page_array_t'(PageArrayVRows)
   };
   localparam turn_t LastOfValues = turn_t'(2);
-  localparam turn_t LastOfKeys = turn_t'(PageArrayCount - 1);
+  localparam turn_t LastOfKeys = turn_t'(6);  // Codes follow, of memories of their own.
 
   typedef enum logic [3:0] {
     StIdle,
@@ -103,6 +108,11 @@ module nkv_page_send
     header.crc_v_exponents = sum_q[PageArrayVExponents];
     header.crc_v_rows = sum_q[PageArrayVRows];
     header.crc_v_exceptions = sum_q[PageArrayVExceptions];
+    header.crc_code_summary = sum_q[PageArrayCodeSummary];
+    header.crc_k_signs = sum_q[PageArrayKSigns];
+    header.crc_k_codes = sum_q[PageArrayKCodes];
+    header.crc_v_codes = sum_q[PageArrayVCodes];
+    header.crc_k_gains = sum_q[PageArrayKGains];
     header.crc_hot = sum_q[HotSum];
     header.crc_cold = sum_q[ColdSum];
   end

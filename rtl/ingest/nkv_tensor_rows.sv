@@ -22,7 +22,13 @@ module nkv_tensor_rows
   input  dim_t                 dim_i,
   output logic                 free_o,
   input  logic                 begin_i,          // While free.
-  input  logic                 release_i,        // What is kept is not needed any more.
+  input  logic                 release_i,        // What is kept is not needed any more, unless
+  input  logic                 hold_i,           // someone else still reads it.
+  output logic                 kept_o,           // All its rows are, and can be read:
+  input  logic                 also_read_i,      // a word, in the next cycle.
+  input  token_t               also_row_i,
+  input  word_index_t          also_index_i,
+  output element_t             also_word_o[ExactLanes],
 
   input  logic                 word_valid_i,
   input  element_t             word_i[ExactLanes],
@@ -48,11 +54,12 @@ module nkv_tensor_rows
     word_index_t index;
   } place_t;
 
-  typedef enum logic [1:0] {
+  typedef enum logic [2:0] {
     StFree,
     StFill,
     StReplay,
-    StReplayed
+    StReplayed,
+    StHeld       // Released, but not by all.
   } state_e;
 
   state_e state_q;
@@ -71,6 +78,7 @@ module nkv_tensor_rows
   wire read = state_q == StReplay && replay_i && has_room && !gap_q;
 
   assign free_o = state_q == StFree;
+  assign kept_o = state_q inside {StReplay, StReplayed, StHeld};
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -87,14 +95,15 @@ module nkv_tensor_rows
         StFree: if (begin_i) state_q <= StFill;
         StFill: if (word_valid_i && tensor_ends) state_q <= StReplay;
         StReplay: if (read && tensor_ends) state_q <= StReplayed;
-        default: if (release_i) state_q <= StFree;
+        StReplayed: if (release_i) state_q <= hold_i ? StHeld : StFree;
+        default: if (!hold_i) state_q <= StFree;
       endcase
     end
   end
 
   // ---- The rows ----
   (* ram_style = "block" *) burst_t memory[PageTokens*RowWords];
-  burst_t word_packed, read_word_q;
+  burst_t word_packed, read_word_q, also_word_q;
   logic   read_valid_q;
   word_index_t read_index_q;
   element_t again[ExactLanes];
@@ -102,6 +111,7 @@ module nkv_tensor_rows
   for (genvar i = 0; i < ExactLanes; i++) begin : gen_lanes
     assign word_packed[16*i+:16] = word_i[i];
     assign again[i] = read_word_q[16*i+:16];
+    assign also_word_o[i] = also_word_q[16*i+:16];
   end
 
   always_ff @(posedge clk_i) begin
@@ -110,6 +120,7 @@ module nkv_tensor_rows
       read_word_q <= memory[place_q];
       read_index_q <= place_q.index;
     end
+    if (also_read_i) also_word_q <= memory[{also_row_i, also_index_i}];
   end
 
   // ---- DELTA4 ----

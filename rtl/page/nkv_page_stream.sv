@@ -41,6 +41,11 @@ module nkv_page_stream
   output list_index_t   expect_index_o
 );
 
+  localparam logic [PageArrayCount-1:0] CodeArrays =
+      PageArrayCount'(1) << PageArrayCodeSummary | PageArrayCount'(1) << PageArrayKSigns |
+      PageArrayCount'(1) << PageArrayKCodes | PageArrayCount'(1) << PageArrayVCodes |
+      PageArrayCount'(1) << PageArrayKGains;
+
   typedef enum logic [2:0] {
     StArrays,
     StKeyRows,
@@ -93,6 +98,8 @@ module nkv_page_stream
   assign keys_for_values = plan_i.of_values && header.v_form == RowFormNone;
   always_comb begin
     wanted = is_compressed ? PageArrayCount'(plan_i.compressed) : plan_i.whole;
+    // What a page without codes says of them is not looked at.
+    if (!header.flags[PageFlagCodes]) wanted &= ~CodeArrays;
     if (keys_for_values && !is_compressed) begin
       wanted[PageArrayKExponents] |= plan_i.whole[PageArrayVExponents];
       wanted[PageArrayKRows] |= plan_i.whole[PageArrayVRows];
@@ -140,7 +147,7 @@ module nkv_page_stream
   always_ff @(posedge clk_i) begin
     if (record_valid_i && plan_i.padding) begin
       content_end_q <= is_compressed ? 32'(PageHeaderBytes) + header.payload_bytes
-          : record_i.offset[PageArrayVExceptions] + record_i.bytes[PageArrayVExceptions];
+          : record_i.offset[PageArrayKGains] + record_i.bytes[PageArrayKGains];
       content_bursts_q <= bursts_of(content_end_q);
       padding_bursts_q <=
           burst_count_t'(record_i.total_bytes >> $clog2(BurstBytes)) - content_bursts_q;
@@ -228,6 +235,11 @@ module nkv_page_stream
       PageArrayKeyScales: crc = header.crc_key_scales;
       PageArrayVExponents: crc = header.crc_v_exponents;
       PageArrayVRows: crc = header.crc_v_rows;
+      PageArrayCodeSummary: crc = header.crc_code_summary;
+      PageArrayKSigns: crc = header.crc_k_signs;
+      PageArrayKCodes: crc = header.crc_k_codes;
+      PageArrayVCodes: crc = header.crc_v_codes;
+      PageArrayKGains: crc = header.crc_k_gains;
       default: crc = header.crc_v_exceptions;
     endcase
     // A compressed payload has its checksum where the last array would have it.

@@ -13,7 +13,8 @@ nkv_page_shape page_shape(const AppendShape& shape) {
   page.k_form = shape.k_form;
   page.v_form = shape.v_form;
   page.dtype = shape.dtype;
-  page.flags = shape.key_scales ? NKV_PAGE_FLAG_KEY_SCALES : 0;
+  if (shape.key_scales) page.flags |= NKV_PAGE_FLAG_KEY_SCALES;
+  if (shape.codes) page.flags |= NKV_PAGE_FLAG_CODES;
   page.head_dim = shape.head_dim;
   page.value_dim = shape.value_dim;
   return page;
@@ -38,12 +39,21 @@ std::vector<std::byte> random_row(const AppendShape& shape, std::size_t dim, tes
   return test::to_bytes(shape.dtype, patterns);
 }
 
+std::vector<std::byte> random_gains(const AppendShape& shape, test::Random& random) {
+  std::vector<std::byte> gains(shape.head_dim);
+  for (auto& gain : gains) {
+    const auto any = static_cast<int>(random() % 256);
+    gain = static_cast<std::byte>(shape.any_patterns ? any : any % 49 - 24);
+  }
+  return gains;
+}
+
 std::string AppendShape::name() const {
   return "dtype " + std::to_string(dtype) + ", forms " + std::to_string(k_form) + " " +
          std::to_string(v_form) + ", dims " + std::to_string(head_dim) + " " +
          std::to_string(value_dim) + ", gap " + std::to_string(gap_bytes) + ", skew " +
          std::to_string(skew_bytes) + (key_scales ? ", key scales" : "") +
-         (any_patterns ? ", any patterns" : "");
+         (codes ? ", codes" : "") + (any_patterns ? ", any patterns" : "");
 }
 
 std::uint32_t AppendShape::page_bytes() const {

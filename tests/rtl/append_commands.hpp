@@ -19,6 +19,8 @@ struct AppendShape {
   std::uint16_t head_dim = 128;
   std::uint16_t value_dim = 128;
   bool key_scales = false;
+  bool codes = false;  ///< With gains, likely ones or any.
+  std::uint8_t sign_run = 0;
   unsigned gap_bytes = 0;     ///< Between rows.
   unsigned skew_bytes = 0;    ///< Of the first row, to the start of a burst.
   bool any_patterns = false;  ///< Elements of any value at all; else normal numbers.
@@ -35,6 +37,9 @@ AppendShape random_append_shape(test::Random& random);
 /// Elements of one row; channels differ in size.
 std::vector<std::byte> random_row(const AppendShape& shape, std::size_t dim, test::Random& random);
 
+/// A gain for each channel of the keys.
+std::vector<std::byte> random_gains(const AppendShape& shape, test::Random& random);
+
 /// Random rows in both memories, and a list of places for their pages.
 template <typename Bench>
 nkv_append_command prepare_append(CommandUnit<Bench>& unit, const AppendShape& shape,
@@ -42,7 +47,9 @@ nkv_append_command prepare_append(CommandUnit<Bench>& unit, const AppendShape& s
   const std::uint32_t element_bytes = nkv_element_bytes(shape.dtype);
   nkv_append_command command{};
   command.opcode = NKV_OPCODE_APPEND;
-  command.flags = shape.key_scales ? NKV_APPEND_FLAG_KEY_SCALES : 0;
+  if (shape.key_scales) command.flags |= NKV_APPEND_FLAG_KEY_SCALES;
+  if (shape.codes) command.flags |= NKV_APPEND_FLAG_CODES;
+  command.sign_run = shape.sign_run;
   command.head_dim = shape.head_dim;
   command.value_dim = shape.value_dim;
   command.tokens = pages * NKV_PAGE_TOKENS;
@@ -69,7 +76,11 @@ nkv_append_command prepare_append(CommandUnit<Bench>& unit, const AppendShape& s
     unit.put_bytes(command.values + row * command.value_stride,
                    random_row(shape, shape.value_dim, random));
   }
-  command.page_list = unit.allocate(pages * sizeof(nkv_page_entry), 8);
+  const std::uint64_t entries_bytes = pages * sizeof(nkv_page_entry);
+  command.page_list = unit.allocate(entries_bytes + (shape.codes ? shape.head_dim : 0), 8);
+  if (shape.codes) {
+    unit.put_bytes(command.page_list + entries_bytes, random_gains(shape, random));
+  }
   for (std::uint32_t page = 0; page < pages; ++page) {
     nkv_page_entry entry{};
     entry.page = static_cast<std::uint32_t>(

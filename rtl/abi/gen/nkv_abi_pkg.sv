@@ -1193,7 +1193,12 @@ package nkv_abi_pkg;
   localparam int unsigned PageArrayVExponents = 4;
   localparam int unsigned PageArrayVRows = 5;
   localparam int unsigned PageArrayVExceptions = 6;
-  localparam int unsigned PageArrayCount = 7;
+  localparam int unsigned PageArrayCodeSummary = 7;
+  localparam int unsigned PageArrayKSigns = 8;
+  localparam int unsigned PageArrayKCodes = 9;
+  localparam int unsigned PageArrayVCodes = 10;
+  localparam int unsigned PageArrayKGains = 11;
+  localparam int unsigned PageArrayCount = 12;
 
   // The fields of a page header that decide its layout
   typedef struct packed {
@@ -1231,6 +1236,11 @@ package nkv_abi_pkg;
     layout.bytes[PageArrayVExponents] = shape.v_form == RowFormDelta4 ? value_dim : '0;
     layout.bytes[PageArrayVRows] = PageTokens * v_row_bytes;
     layout.bytes[PageArrayVExceptions] = shape.v_form == RowFormDelta4 ? 4 * Exceptions : '0;
+    layout.bytes[PageArrayCodeSummary] = shape.flags[PageFlagCodes] ? PageTokens + head_dim + value_dim : '0;
+    layout.bytes[PageArrayKSigns] = shape.flags[PageFlagCodes] ? PageTokens / 8 * head_dim : '0;
+    layout.bytes[PageArrayKCodes] = shape.flags[PageFlagCodes] ? 3 * PageTokens / 8 * head_dim : '0;
+    layout.bytes[PageArrayVCodes] = shape.flags[PageFlagCodes] ? 3 * PageTokens / 8 * value_dim : '0;
+    layout.bytes[PageArrayKGains] = shape.flags[PageFlagCodes] ? head_dim : '0;
     place = PageHeaderBytes;
     for (int unsigned i = 0; i < PageArrayCount; i++) begin
       layout.offset[i] = place;
