@@ -221,13 +221,15 @@ TEST_P(PageKernelsTest, ScoresAndWeights) {
       kernels.unpack_factors(packed.data(), unpacked);
     });
     const std::uint64_t some = tokens();
-    expect_same<std::int32_t>(16, [&](const PageKernels& kernels, std::int32_t* counts) {
-      kernels.count_factors(factors.data(), some, counts);
-    });
+    const auto lengths = random_numbers<std::int32_t>(16, 0, (1 << 30) - 1, random_);
+    const auto mean = random_numbers<std::int8_t>(dim() + 64, -128, 127, random_);
+    const auto sums_by = [&](const PageKernels& kernels) {
+      return kernels.sum_values(mean.data(), dim(), packed.data(), some, lengths.data());
+    };
+    EXPECT_EQ(sums_by(page_kernels()).squares, sums_by(portable_page_kernels()).squares);
+    EXPECT_EQ(sums_by(page_kernels()).lengths, sums_by(portable_page_kernels()).lengths);
     const auto sums = random_numbers<std::int16_t>(kTokens, -16383, 16383, random_);
-    const auto multipliers = random_numbers<std::int16_t>(16, 0, 4000, random_);
     expect_same<std::int16_t>(kTokens, [&](const PageKernels& kernels, std::int16_t* numbers) {
-      kernels.look_up(factors.data(), multipliers.data(), -5, numbers);
       kernels.look_up_some(factors.data(), sums.data(), some, numbers);
     });
 
@@ -316,25 +318,52 @@ TEST_P(PageKernelsTest, WeightsOfRows) {
 }
 
 TEST_P(PageKernelsTest, ErrorsOfGranules) {
+  constexpr std::size_t kRows = 3;
   const std::size_t granule = granule_tokens(dim());
   for (int round = 0; round < 100; ++round) {
     const int range = round % 4 == 0 ? 12000 : 400;
     const auto drawn =
-        random_numbers<std::int16_t>(kTokens, -8 * range / 3, 8 * range / 3, random_);
-    const auto first = random_numbers<std::int16_t>(kTokens, -160, 2954, random_);
-    const auto second = random_numbers<std::int16_t>(kTokens, -200, 0, random_);
+        random_numbers<std::int16_t>(kRows * kTokens, -8 * range / 3, 8 * range / 3, random_);
+    const auto key_factors = random_numbers<std::uint8_t>(kTokens / 2, 0, 255, random_);
+    const auto value_factors = random_numbers<std::uint8_t>(kTokens / 2, 0, 255, random_);
+    const auto effects = random_numbers<std::int16_t>(kRows * 8 * 16, -160, 2954, random_);
+    const auto excess = random_numbers<std::int16_t>(kRows * 2 * 16, -400, 400, random_);
+    std::array<ErrorRow, kRows> rows{};
+    std::array<KeyRest, kRows> key_rests{};
+    std::array<PriceRest, kRows> price_rests{};
+    for (std::size_t row = 0; row < kRows; ++row) {
+      rows[row].drawn = drawn.data() + row * kTokens;
+      for (std::size_t level = 0; level < NKV_KEY_CODE_PLANES; ++level) {
+        rows[row].key_effects[level] = &effects[(row * 8 + level) * 16];
+        rows[row].value_effects[level] = &effects[(row * 8 + 4 + level) * 16];
+      }
+      key_rests[row] = {&excess[row * 32], &excess[row * 32 + 16], number(20000)};
+      price_rests[row] = {number(20000), number(300)};
+    }
+    ValueLengths lengths{};
+    for (std::size_t i = 0; i < 4 * 16; ++i) {
+      lengths.energies[i / 16][i % 16] = number(200);
+      lengths.amplitudes[i / 16][i % 16] = number(100);
+    }
     std::uint64_t some = tokens();
     if (round % 2 == 0) some &= ~std::uint64_t{0} << granule;
-    const TermParts terms{drawn.data(), 2 + round % 2, first.data(), second.data()};
-    expect_same<std::int16_t>(kTokens, [&](const PageKernels& kernels, std::int16_t* logs) {
-      kernels.granule_logs(terms, some, granule, logs);
+    const auto refined = plane_tokens();
+    const auto valued = plane_tokens();
+    const ErrorPage page{key_factors.data(), value_factors.data(), tokens(), refined.data()};
+    expect_same<std::int16_t>(kRows * kTokens, [&](const PageKernels& kernels, std::int16_t* logs) {
+      kernels.key_logs(page, rows.data(), kRows, {some, granule}, logs);
+    });
+    expect_same<std::int16_t>(2 * kRows * kTokens, [&](const PageKernels& kernels,
+                                                       std::int16_t* logs) {
+      kernels.value_logs(page, rows.data(), kRows, {some, granule}, lengths, valued.data(), logs);
+    });
+    expect_same<std::int16_t>(kTokens, [&](const PageKernels& kernels, std::int16_t* errors) {
+      kernels.key_errors(page, rows.data(), key_rests.data(), kRows, errors);
+    });
+    expect_same<std::int16_t>(kTokens, [&](const PageKernels& kernels, std::int16_t* errors) {
+      kernels.prices(page, rows.data(), price_rests.data(), kRows, lengths, 2 + round % 2, errors);
     });
     const std::int16_t rest = number(20000);
-    expect_same<std::int16_t>(kTokens, [&](const PageKernels& kernels, std::int16_t* worths) {
-      kernels.raise_keys(drawn.data(), first.data(), second.data(), rest, worths);
-      kernels.raise_prices({drawn.data(), first.data(), second.data(), second.data()}, rest, 15,
-                           worths);
-    });
     EXPECT_EQ(page_kernels().at_least(drawn.data(), rest),
               portable_page_kernels().at_least(drawn.data(), rest));
 

@@ -54,38 +54,42 @@ void GranuleChooser::begin(const CodeState* state, const RowErrors* errors, std:
   state_ = state;
   errors_ = errors;
   kernels_ = &page_kernels();
-  tokens_.begin(state, value_dim);
+  lengths_ = value_lengths(value_dim);
   token_errors_.reserve(NKV_PAGE_TOKENS);
 }
 
 /// Of a page's tokens with so many planes, where they have `now`: the largest of the rows that are
 /// left.
 void GranuleChooser::find_key_errors(std::size_t page, int worth, int now, int planes) {
-  std::fill_n(token_errors_.data(), NKV_PAGE_TOKENS, kNoLog16);
-  tokens_.take(page);
+  const VarianceTable<std::int16_t>& excess = variance_tables().excess;
+  rows_.clear();
+  key_rests_.clear();
   for (const std::uint32_t row : errors_->left()) {
+    const int lowest = state_->lowest_variance(page, row);
     const int rest =
         errors_->energy(state_->row_page(page, row), row) + errors_->distance(page, row) - worth;
-    kernels_->raise_keys(state_->drawn(page, row), tokens_.key_effects(row),
-                         tokens_.falls(row, now, planes), bounded(rest), token_errors_.data());
+    rows_.push_back(error_row(*state_, page, row));
+    key_rests_.push_back(
+        {.before = excess.run(lowest + kKeyVariances[static_cast<std::size_t>(now)]),
+         .after = excess.run(lowest + kKeyVariances[static_cast<std::size_t>(planes)]),
+         .rest = bounded(rest)});
   }
+  kernels_->key_errors(error_page(*state_, page), rows_.data(), key_rests_.data(), rows_.size(),
+                       token_errors_.data());
 }
 
 void GranuleChooser::find_prices(std::size_t page, int worth, int planes) {
-  std::fill_n(token_errors_.data(), NKV_PAGE_TOKENS, kNoLog16);
-  tokens_.take(page);
   const int residual = errors_->scale(page).residual;
-  const TokenTerms::Lengths lengths = tokens_.lengths(planes);
+  rows_.clear();
+  price_rests_.clear();
   for (const std::uint32_t row : errors_->left()) {
     const int energy = errors_->energy(state_->row_page(page, row), row);
     const int amplitude = (energy >> 1) + (residual >> 1) + coherence(planes) - worth;
-    kernels_->raise_prices({.drawn = state_->drawn(page, row),
-                            .effects = tokens_.value_effects(row),
-                            .energies = lengths.energies,
-                            .amplitudes = lengths.amplitudes},
-                           bounded(energy + residual - worth), bounded(amplitude),
-                           token_errors_.data());
+    rows_.push_back(error_row(*state_, page, row));
+    price_rests_.push_back({bounded(energy + residual - worth), bounded(amplitude)});
   }
+  kernels_->prices(error_page(*state_, page), rows_.data(), price_rests_.data(), rows_.size(),
+                   lengths_, planes, token_errors_.data());
 }
 
 void GranuleChooser::choose_of(const PageGranules& some, const Levels& levels,

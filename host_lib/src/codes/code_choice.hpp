@@ -67,7 +67,10 @@ class GranuleChooser {
   const CodeState* state_ = nullptr;
   const RowErrors* errors_ = nullptr;
   const PageKernels* kernels_ = nullptr;
-  TokenTerms tokens_;
+  ValueLengths lengths_{};
+  std::vector<ErrorRow> rows_;  // That are left, as what follows.
+  std::vector<KeyRest> key_rests_;
+  std::vector<PriceRest> price_rests_;
   AlignedNumbers<std::int16_t> token_errors_;  // Against what a burst is worth.
 };
 

@@ -11,12 +11,24 @@
 namespace nearkv {
 namespace {
 
-constexpr std::size_t kTokens = NKV_PAGE_TOKENS;
 constexpr std::int64_t kNoLog = -(std::int64_t{1} << 34);
 constexpr int kSumBits = 20;
 constexpr int kValueLength = 58;
 constexpr int kWidest = 24;
 constexpr int kShortDistance = 11;  // Octaves between units whose squares fit 64 bits.
+
+/// beta: what planes leave of a value residual's energy.
+constexpr std::array<int, NKV_VALUE_CODE_PLANES + 1> kValueRemainders = {0, -13, -45, -73};
+
+/// |r|^2 by factor.
+const std::array<std::int32_t, kFactors> kFixedLengths = [] {
+  std::array<std::int32_t, kFactors> lengths{};
+  for (int factor = 0; factor <= kTopFactor; ++factor) {
+    lengths[static_cast<std::size_t>(factor)] =
+        static_cast<std::int32_t>(octaves_fixed(8 * (factor - kTopFactor), kSumBits));
+  }
+  return lengths;
+}();
 
 int log_of(std::uint64_t number) { return number == 0 ? kNothing : log2_sixteenths(number); }
 
@@ -43,139 +55,62 @@ void GranuleLogs::reset(const CodeState& state) {
   values_.reserve(2 * state.pages().size() * rows_ * value_count_);
 }
 
-void TokenTerms::begin(const CodeState* state, std::size_t value_dim) {
-  state_ = state;
-  kernels_ = &page_kernels();
-  size_ = value_size(value_dim);
-  key_factors_.reserve(kTokens);
-  value_factors_.reserve(kTokens);
-  for (AlignedNumbers<std::int16_t>* const numbers :
-       {&zeros_, &key_effects_, &value_effects_, &falls_, &energies_, &amplitudes_}) {
-    numbers->reserve(kTokens);
-  }
-  std::fill_n(zeros_.data(), kTokens, std::int16_t{0});
+ErrorPage error_page(const CodeState& state, std::size_t page) {
+  const CodedPage& coded = state.pages()[page];
+  const PageReads& reads = state.reads()[page];
+  return {coded.keys.factors, coded.values.factors, reads.key_rows, reads.refined.data()};
 }
 
-void TokenTerms::take(std::size_t page) {
-  page_ = page;
-  const CodedPage& coded = state_->pages()[page];
-  kernels_->unpack_factors(coded.keys.factors, key_factors_.data());
-  kernels_->unpack_factors(coded.values.factors, value_factors_.data());
-}
-
-/// Corrects tokens that more planes are known of.
-void TokenTerms::patch(std::size_t row, const VarianceTable<std::int16_t>& table,
-                       std::int16_t* effects) const {
-  const PageReads& reads = state_->reads()[page_];
-  const int lowest = state_->lowest_variance(page_, row);
+ErrorRow error_row(const CodeState& state, std::size_t page, std::size_t row) {
+  const ErrorTables& tables = error_tables();
+  const PageReads& reads = state.reads()[page];
+  const int lowest = state.lowest_variance(page, row);
+  ErrorRow made{.drawn = state.drawn(page, row),
+                .key_effects = {tables.key.of(lowest)},
+                .value_effects = {tables.value.of(lowest)}};
   for (std::size_t planes = 2; planes <= NKV_KEY_CODE_PLANES; ++planes) {
     if (reads.refined[planes] == 0) continue;
-    kernels_->look_up_some(key_factors_.data(), table.run(lowest + kKeyVariances[planes]),
-                           reads.refined[planes], effects);
+    const int own = lowest + kKeyVariances[planes];
+    made.key_effects[planes - 1] = tables.key.of(own);
+    made.value_effects[planes - 1] = tables.value.of(own);
   }
+  return made;
 }
 
-const std::int16_t* TokenTerms::key_effects(std::size_t row) {
-  const VarianceTable<std::int16_t>& table = variance_tables().key;
-  const int lowest = state_->lowest_variance(page_, row);
-  kernels_->look_up(key_factors_.data(), table.run(lowest), table.at(lowest + kKeyVariances[0]),
-                    key_effects_.data());
-  patch(row, table, key_effects_.data());
-  return key_effects_.data();
-}
-
-const std::int16_t* TokenTerms::value_effects(std::size_t row) {
-  const VarianceTable<std::int16_t>& table = variance_tables().value;
-  const int lowest = state_->lowest_variance(page_, row);
-  kernels_->look_up(key_factors_.data(), table.run(lowest), table.at(lowest + kKeyVariances[0]),
-                    value_effects_.data());
-  patch(row, table, value_effects_.data());
-  for_each_bit(state_->reads()[page_].key_rows,
-               [&](std::size_t t) { value_effects_.data()[t] = 0; });
-  return value_effects_.data();
-}
-
-const std::int16_t* TokenTerms::falls(std::size_t row, int now, int planes) {
-  if (now == planes) return zeros();
-  const VarianceTable<std::int16_t>& table = variance_tables().excess;
-  const int lowest = state_->lowest_variance(page_, row);
-  const std::int16_t* const before =
-      table.run(lowest + kKeyVariances[static_cast<std::size_t>(now)]);
-  const std::int16_t* const after =
-      table.run(lowest + kKeyVariances[static_cast<std::size_t>(planes)]);
-  std::array<std::int16_t, kFactors> falls;
-  for (std::size_t factor = 0; factor < kFactors; ++factor) {
-    falls[factor] = static_cast<std::int16_t>(after[factor] - before[factor]);
+ValueLengths value_lengths(std::size_t value_dim) {
+  // A page's rho is this and an even number.
+  const int residual = value_size(value_dim);
+  ValueLengths lengths{};
+  for (std::size_t planes = 0; planes < kValueRemainders.size(); ++planes) {
+    for (int factor = 0; factor <= kTopFactor; ++factor) {
+      const int length = 8 * (factor - kTopFactor);
+      const int left = factor == 0 ? 0 : kValueRemainders[planes];
+      lengths.energies[planes][factor] = static_cast<std::int16_t>(length + left);
+      lengths.amplitudes[planes][factor] =
+          static_cast<std::int16_t>(length / 2 + ((residual + left) >> 1) - (residual >> 1));
+    }
   }
-  kernels_->look_up(key_factors_.data(), falls.data(), 0, falls_.data());
-  return falls_.data();
-}
-
-/// By factor.
-TokenTerms::LengthTables TokenTerms::length_tables(int planes) const {
-  const int residual = 2 * state_->pages()[page_].values.top + size_;
-  const int remainder = kValueRemainders[static_cast<std::size_t>(planes)];
-  LengthTables tables;
-  for (int factor = 0; factor <= kTopFactor; ++factor) {
-    const int length = 8 * (factor - kTopFactor);
-    const int left = factor == 0 ? 0 : remainder;
-    const auto at = static_cast<std::size_t>(factor);
-    tables.energies[at] = static_cast<std::int16_t>(length + left);
-    tables.amplitudes[at] =
-        static_cast<std::int16_t>(length / 2 + ((residual + left) >> 1) - (residual >> 1));
-  }
-  return tables;
-}
-
-TokenTerms::Lengths TokenTerms::lengths(int planes) {
-  const LengthTables tables = length_tables(planes);
-  kernels_->look_up(value_factors_.data(), tables.energies.data(), tables.energies[0],
-                    energies_.data());
-  kernels_->look_up(value_factors_.data(), tables.amplitudes.data(), tables.amplitudes[0],
-                    amplitudes_.data());
-  return {energies_.data(), amplitudes_.data()};
-}
-
-TokenTerms::Lengths TokenTerms::lengths() {
-  const Lengths all = lengths(0);
-  const PageReads& reads = state_->reads()[page_];
-  for (int planes = 2; planes <= NKV_VALUE_CODE_PLANES; ++planes) {
-    const std::uint64_t tokens = reads.valued[static_cast<std::size_t>(planes)];
-    if (tokens == 0) continue;
-    const LengthTables tables = length_tables(planes);
-    kernels_->look_up_some(value_factors_.data(), tables.energies.data(), tokens, energies_.data());
-    kernels_->look_up_some(value_factors_.data(), tables.amplitudes.data(), tokens,
-                           amplitudes_.data());
-  }
-  return all;
+  return lengths;
 }
 
 void GranuleMeasure::begin(const CodeState* state, std::size_t value_dim) {
   state_ = state;
   kernels_ = &page_kernels();
   value_dim_ = value_dim;
-  tokens_.begin(state, value_dim);
-  factors_.reserve(kTokens);
+  lengths_ = value_lengths(value_dim);
+  rows_.resize(state->rows());
 }
 
 ValueScale GranuleMeasure::scale_of(std::size_t page) {
   const CodedPage& coded = state_->pages()[page];
   ValueScale scale;
+  const ValueSums sums = kernels_->sum_values(coded.values.mean, value_dim_, coded.values.factors,
+                                              coded.visible, kFixedLengths.data());
+  scale.squares = sums.squares;
   scale.residual = scale.spread = kNothing;
-  for (std::size_t c = 0; c < value_dim_; ++c) {
-    scale.squares += std::int64_t{coded.values.mean[c]} * coded.values.mean[c];
-  }
   if (coded.coded() == 0 || !coded.values.has_factors()) return scale;
-  kernels_->unpack_factors(coded.values.factors, factors_.data());
-  std::array<std::int32_t, kFactors> counts;
-  kernels_->count_factors(factors_.data(), coded.visible, counts.data());
   scale.residual = 2 * coded.values.top + value_size(value_dim_);
-  std::int64_t lengths = 0;
-  for (int factor = 0; factor <= kTopFactor; ++factor) {
-    lengths += counts[static_cast<std::size_t>(factor)] *
-               octaves_fixed(8 * (factor - kTopFactor), kSumBits);
-  }
-  scale.spread = log_of(static_cast<std::uint64_t>(lengths / std::popcount(coded.visible))) -
+  scale.spread = log_of(static_cast<std::uint64_t>(sums.lengths / std::popcount(coded.visible))) -
                  16 * kSumBits + scale.residual;
   return scale;
 }
@@ -184,25 +119,15 @@ void GranuleMeasure::measure(std::size_t page, bool has_residuals, GranuleLogs* 
   const std::uint64_t coded = state_->pages()[page].coded();
   if (coded == 0) return;
   const PageReads& reads = state_->reads()[page];
-  const std::size_t key_granule = state_->key_granules().tokens;
-  const std::size_t value_granule = state_->value_granules().tokens;
-  tokens_.take(page);
-  const TokenTerms::Lengths lengths =
-      has_residuals ? tokens_.lengths() : TokenTerms::Lengths{nullptr, nullptr};
-  for (std::size_t row = 0; row < state_->rows(); ++row) {
-    const std::int16_t* const drawn = state_->drawn(page, row);
-    kernels_->granule_logs({drawn, 2, tokens_.key_effects(row), tokens_.zeros()},
-                           coded & ~reads.key_rows, key_granule, logs->keys(page, row));
-    if (!has_residuals) {
-      std::fill_n(logs->values(page, row), 2 * state_->value_granules().count, kNoLog16);
-      continue;
-    }
-    const std::uint64_t without_row = coded & ~reads.value_rows;
-    kernels_->granule_logs({drawn, 2, tokens_.value_effects(row), lengths.energies}, without_row,
-                           value_granule, logs->values(page, row));
-    kernels_->granule_logs({drawn, 3, lengths.amplitudes, tokens_.zeros()}, without_row,
-                           value_granule, logs->shares(page, row));
-  }
+  const std::size_t rows = state_->rows();
+  for (std::size_t row = 0; row < rows; ++row) rows_[row] = error_row(*state_, page, row);
+  const ErrorPage errors = error_page(*state_, page);
+  kernels_->key_logs(errors, rows_.data(), rows,
+                     {coded & ~reads.key_rows, state_->key_granules().tokens}, logs->keys(page, 0));
+  kernels_->value_logs(
+      errors, rows_.data(), rows,
+      {has_residuals ? coded & ~reads.value_rows : 0, state_->value_granules().tokens}, lengths_,
+      reads.valued.data(), logs->values(page, 0));
 }
 
 void set_goal(const CodeSums& sums, std::size_t row, int value_exponent, const ErrorDemand& demand,

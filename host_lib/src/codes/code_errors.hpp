@@ -12,9 +12,6 @@
 
 namespace nearkv {
 
-/// beta: what planes leave of a value residual's energy.
-inline constexpr std::array<int, NKV_VALUE_CODE_PLANES + 1> kValueRemainders = {0, -13, -45, -73};
-
 /// l: what the amplitude of an error adds to its energy's price.
 [[nodiscard]] constexpr int coherence(int planes) {
   return planes == 0 ? kCoherenceOfNone : kCoherenceOfCodes;
@@ -24,54 +21,12 @@ inline constexpr std::array<int, NKV_VALUE_CODE_PLANES + 1> kValueRemainders = {
 inline constexpr std::int64_t kErrorGoal = std::int64_t{1} << 24;
 inline constexpr std::int64_t kMostError = std::int64_t{1} << 44;
 
-/// What a page's keys and values are, by token, and in each row. One worker's.
-class TokenTerms {
- public:
-  void begin(const CodeState* state, std::size_t value_dim);
+/// What kernels take of a page whose errors are looked at, and of it in a row.
+[[nodiscard]] ErrorPage error_page(const CodeState& state, std::size_t page);
+[[nodiscard]] ErrorRow error_row(const CodeState& state, std::size_t page, std::size_t row);
 
-  /// Before others are asked for of a page.
-  void take(std::size_t page);
-
-  /// KE and VE of tokens in a row; VE is 0 with the key row.
-  [[nodiscard]] const std::int16_t* key_effects(std::size_t row);
-  [[nodiscard]] const std::int16_t* value_effects(std::size_t row);
-
-  /// GE after `planes` planes less GE now, of tokens of granules of `now` planes.
-  [[nodiscard]] const std::int16_t* falls(std::size_t row, int now, int planes);
-
-  /// |r|^2 and its half, with what planes leave of it, less rho and its half: by granules' planes,
-  /// or all by so many. Of a page that has rho.
-  struct Lengths {
-    const std::int16_t* energies;
-    const std::int16_t* amplitudes;
-  };
-  [[nodiscard]] Lengths lengths();
-  [[nodiscard]] Lengths lengths(int planes);
-
-  [[nodiscard]] const std::int16_t* zeros() const { return zeros_.data(); }
-
- private:
-  struct LengthTables {
-    std::array<std::int16_t, kFactors> energies;
-    std::array<std::int16_t, kFactors> amplitudes;
-  };
-  [[nodiscard]] LengthTables length_tables(int planes) const;
-  void patch(std::size_t row, const VarianceTable<std::int16_t>& table,
-             std::int16_t* effects) const;
-
-  const CodeState* state_ = nullptr;
-  const PageKernels* kernels_ = nullptr;
-  std::size_t page_ = 0;
-  int size_ = 0;
-  AlignedNumbers<std::uint8_t> key_factors_;
-  AlignedNumbers<std::uint8_t> value_factors_;
-  AlignedNumbers<std::int16_t> zeros_;
-  AlignedNumbers<std::int16_t> key_effects_;
-  AlignedNumbers<std::int16_t> value_effects_;
-  AlignedNumbers<std::int16_t> falls_;
-  AlignedNumbers<std::int16_t> energies_;
-  AlignedNumbers<std::int16_t> amplitudes_;
-};
+/// Of values of so many channels.
+[[nodiscard]] ValueLengths value_lengths(std::size_t value_dim);
 
 /// A page's energies and amplitudes in a row, without what all of its tokens have in common:
 /// logarithms of granules, kNoLog16 of none.
@@ -119,8 +74,8 @@ class GranuleMeasure {
   const CodeState* state_ = nullptr;
   const PageKernels* kernels_ = nullptr;
   std::size_t value_dim_ = 0;
-  TokenTerms tokens_;
-  AlignedNumbers<std::uint8_t> factors_;
+  ValueLengths lengths_{};
+  std::vector<ErrorRow> rows_;
 };
 
 /// lg of S D g^2 of values of so many channels.

@@ -1,5 +1,5 @@
-// Errors of a page's granules (ARITHMETIC.md, sections 13.3 and 13.4). Compiled for AVX-512: see
-// the header.
+// Errors of a page's tokens, and of its granules (ARITHMETIC.md, sections 13.4 and 13.6). Compiled
+// for AVX-512: see the header.
 #include "codes/page_kernels_avx512.hpp"
 
 #if NEARKV_HAS_AVX512_PAGES
@@ -23,197 +23,295 @@ __m512i logs_of(__m512i numbers, __m512i first_steps, __m512i before) {
                           low);
 }
 
-/// Sums of powers of 32 terms by granule, at 14 fraction bits, against their largest: in every lane
-/// of 32 bits.
-struct GranuleSums {
-  __m512i sums;
-  __m512i largest;
+/// Numbers in even places, and in odd ones, of the first vector and behind them of the second.
+void unzip(__m512i* first, __m512i* second) {
+  const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+  const __m512i odd = _mm512_or_si512(even, _mm512_set1_epi32(1));
+  const __m512i low = _mm512_permutex2var_epi32(*first, even, *second);
+  *second = _mm512_permutex2var_epi32(*first, odd, *second);
+  *first = low;
+}
+
+/// Logarithms of sums of 2^terms over granules. A vector has 32 terms, and as many vectors as a
+/// granule has pairs of tokens are summed at once, each pair of a granule in one of them.
+template <std::size_t kGranule>
+class GranuleSums {
+ public:
+  explicit GranuleSums(std::int16_t* logs)
+      : logs_(logs),
+        fractions_(load(tables_.fractions)),
+        first_steps_(load(tables_.first_steps)),
+        before_steps_(load(tables_.before_steps)) {}
+
+  void add(__m512i terms) {
+    if constexpr (kGranule == 1) {  // The logarithm of one power.
+      _mm512_storeu_si512(logs_, terms);
+      logs_ += kHalf;
+    } else {
+      terms_[count_++] = terms;
+      if (count_ == kPairs) store(0xFFFF);
+    }
+  }
+
+  void finish() {
+    if (count_ == 0) return;
+    const std::size_t left = count_ * kHalf / kGranule;
+    for (; count_ < kPairs; ++count_) terms_[count_] = _mm512_setzero_si512();
+    store(static_cast<__mmask16>((1U << left) - 1));
+  }
+
+ private:
+  static constexpr std::size_t kPairs = kGranule == 1 ? 1 : kGranule / 2;
+
+  void store(__mmask16 some) {
+    for (std::size_t apart = 1; apart < kPairs; apart *= 2) {
+      for (std::size_t i = 0; i < kPairs; ++i) {
+        if ((i & apart) == 0) unzip(&terms_[i], &terms_[i + apart]);
+      }
+    }
+    __m512i largest = terms_[0];
+    for (std::size_t i = 1; i < kPairs; ++i) largest = _mm512_max_epi16(largest, terms_[i]);
+    largest = _mm512_max_epi16(largest, _mm512_rol_epi32(largest, 16));
+    __m512i sums = _mm512_setzero_si512();
+    for (std::size_t i = 0; i < kPairs; ++i) {
+      const __m512i below = _mm512_subs_epi16(largest, terms_[i]);
+      const __m512i power = _mm512_srlv_epi16(_mm512_permutexvar_epi16(below, fractions_),
+                                              _mm512_srli_epi16(below, 4));
+      sums = _mm512_dpwssd_epi32(sums, power, _mm512_set1_epi16(1));
+    }
+    const __m512i least = _mm512_set1_epi32(kNoLog16);
+    const __m512i top = _mm512_srai_epi32(largest, 16);
+    const __mmask16 is_some = _mm512_cmpneq_epi32_mask(top, least);
+    const __m512i fall =
+        _mm512_sub_epi32(logs_of(sums, first_steps_, before_steps_), _mm512_set1_epi32(16 * 14));
+    _mm256_mask_storeu_epi16(
+        logs_, some, _mm512_cvtepi32_epi16(_mm512_mask_add_epi32(least, is_some, top, fall)));
+    logs_ += 16;
+    count_ = 0;
+  }
+
+  const KernelTables& tables_ = kernel_tables();
+  std::int16_t* logs_;
+  __m512i fractions_;
+  __m512i first_steps_;
+  __m512i before_steps_;
+  __m512i terms_[kPairs];
+  std::size_t count_ = 0;
 };
 
-template <std::size_t kGranule>
-GranuleSums fold_powers(__m512i term, __m512i octaves) {
-  __m512i largest = term;
-  if constexpr (kGranule > 1) largest = _mm512_max_epi16(largest, swapped<1>(largest));
-  if constexpr (kGranule > 2) largest = _mm512_max_epi16(largest, swapped<2>(largest));
-  if constexpr (kGranule > 4) largest = _mm512_max_epi16(largest, swapped<4>(largest));
-  if constexpr (kGranule > 8) largest = _mm512_max_epi16(largest, swapped<8>(largest));
-  if constexpr (kGranule > 16) largest = _mm512_max_epi16(largest, swapped<16>(largest));
-  const __m512i below = _mm512_subs_epi16(term, largest);
-  const __m512i mantissa = _mm512_slli_epi16(_mm512_permutexvar_epi16(below, octaves), 3);
-  const __m512i shift = _mm512_sub_epi16(_mm512_setzero_si512(), _mm512_srai_epi16(below, 4));
-  __m512i sum = _mm512_madd_epi16(_mm512_srlv_epi16(mantissa, shift), _mm512_set1_epi16(1));
-  if constexpr (kGranule > 2) sum = _mm512_add_epi32(sum, swapped<2>(sum));
-  if constexpr (kGranule > 4) sum = _mm512_add_epi32(sum, swapped<4>(sum));
-  if constexpr (kGranule > 8) sum = _mm512_add_epi32(sum, swapped<8>(sum));
-  if constexpr (kGranule > 16) sum = _mm512_add_epi32(sum, swapped<16>(sum));
-  return {sum, largest};
-}
-
-/// One lane of each granule of two vectors.
-template <std::size_t kGranule>
-__m512i gathered(__m512i first, __m512i second) {
-  constexpr std::size_t kCount = kHalf / kGranule;
-  constexpr int kDistance = kGranule / 2;
-  alignas(64) static constexpr auto kLanes = [] {
-    struct Lanes {
-      std::int32_t at[16];
-    } lanes{};
-    for (std::size_t i = 0; i < 16; ++i) {
-      const std::size_t vector = i / kCount % 2;
-      lanes.at[i] = static_cast<std::int32_t>(16 * vector + i % kCount * kDistance);
-    }
-    return lanes;
-  }();
-  return _mm512_permutex2var_epi32(first, _mm512_load_si512(kLanes.at), second);
-}
-
-__m256i logs_of_sums(const GranuleSums& sums, const KernelTables& tables) {
-  const __m512i least = _mm512_set1_epi32(kNoLog16);
-  const __m512i largest = _mm512_srai_epi32(_mm512_slli_epi32(sums.largest, 16), 16);
-  const __mmask16 is_some = _mm512_cmpneq_epi32_mask(largest, least);
-  const __m512i logs = logs_of(sums.sums, load(tables.first_steps), load(tables.before_steps));
-  return _mm512_cvtepi32_epi16(_mm512_mask_add_epi32(
-      least, is_some, largest, _mm512_sub_epi32(logs, _mm512_set1_epi32(16 * 14))));
-}
-
-template <std::size_t kGranule>
-void fold_logs(__m512i first_terms, __m512i second_terms, std::int16_t* logs) {
-  const KernelTables& tables = kernel_tables();
-  const __m512i octaves = load(tables.octaves);
-  const GranuleSums first = fold_powers<kGranule>(first_terms, octaves);
-  const GranuleSums second = fold_powers<kGranule>(second_terms, octaves);
-  if constexpr (kGranule == 2) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(logs), logs_of_sums(first, tables));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(logs + 16), logs_of_sums(second, tables));
-  } else {
-    constexpr auto kAll = static_cast<__mmask16>((1U << (kTokens / kGranule)) - 1);
-    const GranuleSums both{gathered<kGranule>(first.sums, second.sums),
-                           gathered<kGranule>(first.largest, second.largest)};
-    _mm256_mask_storeu_epi16(logs, kAll, logs_of_sums(both, tables));
-  }
-}
-
-__m512i load_terms(const TermParts& terms, std::uint64_t tokens, std::size_t half) {
-  const std::size_t at = kHalf * half;
-  const __m512i drawn =
-      _mm512_sra_epi16(_mm512_load_si512(terms.drawn + at), _mm_cvtsi32_si128(terms.shift));
-  const __m512i rest =
-      _mm512_add_epi16(_mm512_load_si512(terms.first + at), _mm512_load_si512(terms.second + at));
-  return _mm512_mask_add_epi16(_mm512_set1_epi16(kNoLog16), half_of(tokens, half), drawn, rest);
-}
-
-void granule_logs(const TermParts& terms, std::uint64_t tokens, std::size_t granule,
-                  std::int16_t* logs) {
-  const __m512i first = load_terms(terms, tokens, 0);
-  const __m512i second = load_terms(terms, tokens, 1);
+/// Calls use(logs) with what sums granules of so many tokens.
+template <typename Use>
+void with_granules(std::size_t granule, std::int16_t* logs, const Use& use) {
+  const auto with = [&]<std::size_t kGranule>() {
+    GranuleSums<kGranule> of_granules(logs);
+    use(&of_granules);
+    of_granules.finish();
+  };
   switch (granule) {
-    case 1:  // The logarithm of one power.
-      _mm512_storeu_si512(logs, first);
-      _mm512_storeu_si512(logs + kHalf, second);
-      return;
+    case 1:
+      return with.template operator()<1>();
     case 2:
-      return fold_logs<2>(first, second, logs);
+      return with.template operator()<2>();
     case 4:
-      return fold_logs<4>(first, second, logs);
+      return with.template operator()<4>();
     case 8:
-      return fold_logs<8>(first, second, logs);
+      return with.template operator()<8>();
     case 16:
-      return fold_logs<16>(first, second, logs);
+      return with.template operator()<16>();
     default:
-      return fold_logs<32>(first, second, logs);
+      return with.template operator()<32>();
   }
 }
 
-void output_products(const std::int8_t* mean, const std::int16_t* outputs, std::size_t dim,
-                     std::size_t padded, std::size_t rows, std::int64_t* products) {
-  const WideMean wide(mean, dim);
-  for (std::size_t row = 0; row < rows; ++row, outputs += padded) {
-    __m512i sum = _mm512_setzero_si512();
-    for (std::size_t c = 0; c < dim; c += kHalf) {
-      sum = _mm512_dpwssd_epi32(sum, wide.at(c), load(outputs + c));
+/// What rows have in common of 32 tokens' keys.
+struct HalfKeys {
+  __m512i factors;
+  __mmask32 without_row;
+  __mmask32 refined[NKV_KEY_CODE_PLANES + 1];  ///< Of those that have a factor.
+
+  HalfKeys(const ErrorPage& page, std::size_t half)
+      : factors(load_factors(page.key_factors, half)), without_row(~half_of(page.key_rows, half)) {
+    const __mmask32 some = _mm512_test_epi16_mask(factors, _mm512_set1_epi16(15));
+    for (std::size_t planes = 2; planes <= NKV_KEY_CODE_PLANES; ++planes) {
+      refined[planes] = half_of(page.refined[planes], half) & some;
     }
-    const __m512i halves =
-        _mm512_add_epi64(_mm512_cvtepi32_epi64(_mm512_castsi512_si256(sum)),
-                         _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(sum, 1)));
-    products[row] = _mm512_reduce_add_epi64(halves);
+  }
+
+  /// KE or VE.
+  [[nodiscard]] __m512i effects(const std::int16_t* const* tables) const {
+    __m512i effects = _mm512_permutexvar_epi16(factors, load_table(tables[0]));
+    for (std::size_t planes = 2; planes <= NKV_KEY_CODE_PLANES; ++planes) {
+      if (refined[planes] == 0) continue;
+      effects = _mm512_mask_permutexvar_epi16(effects, refined[planes], factors,
+                                              load_table(tables[planes - 1]));
+    }
+    return effects;
+  }
+  /// VE: 0 with the key row.
+  [[nodiscard]] __m512i value_effects(const ErrorRow& row) const {
+    return _mm512_maskz_mov_epi16(without_row, effects(row.value_effects));
+  }
+};
+
+/// |r|^2 and its half of 32 tokens' values.
+struct HalfValues {
+  __m512i energies;
+  __m512i amplitudes;
+
+  HalfValues(const std::uint8_t* packed, const ValueLengths& lengths, int planes,
+             std::size_t half) {
+    const __m512i factors = load_factors(packed, half);
+    energies = _mm512_permutexvar_epi16(factors, load_table(lengths.energies[planes]));
+    amplitudes = _mm512_permutexvar_epi16(factors, load_table(lengths.amplitudes[planes]));
+  }
+
+  /// By how many planes tokens have.
+  HalfValues(const std::uint8_t* packed, const ValueLengths& lengths, const std::uint64_t* valued,
+             std::size_t half)
+      : HalfValues(packed, lengths, 0, half) {
+    for (int planes = 2; planes <= NKV_VALUE_CODE_PLANES; ++planes) {
+      const __mmask32 some = half_of(valued[planes], half);
+      if (some == 0) continue;
+      const HalfValues coded(packed, lengths, planes, half);
+      energies = _mm512_mask_mov_epi16(energies, some, coded.energies);
+      amplitudes = _mm512_mask_mov_epi16(amplitudes, some, coded.amplitudes);
+    }
+  }
+};
+
+__m512i load_drawn(const ErrorRow& row, std::size_t half) {
+  return _mm512_load_si512(row.drawn + kHalf * half);
+}
+
+void key_logs(const ErrorPage& page, const ErrorRow* rows, std::size_t count,
+              const GranuleTokens& granules, std::int16_t* logs) {
+  const HalfKeys halves[2] = {HalfKeys(page, 0), HalfKeys(page, 1)};
+  const __m512i none = _mm512_set1_epi16(kNoLog16);
+  with_granules(granules.granule, logs, [&](auto* of_granules) {
+    for (std::size_t row = 0; row < count; ++row) {
+      for (std::size_t half = 0; half < 2; ++half) {
+        of_granules->add(_mm512_mask_add_epi16(none, half_of(granules.tokens, half),
+                                               halves[half].effects(rows[row].key_effects),
+                                               _mm512_srai_epi16(load_drawn(rows[row], half), 2)));
+      }
+    }
+  });
+}
+
+void value_logs(const ErrorPage& page, const ErrorRow* rows, std::size_t count,
+                const GranuleTokens& granules, const ValueLengths& lengths,
+                const std::uint64_t* valued, std::int16_t* logs) {
+  const HalfKeys keys[2] = {HalfKeys(page, 0), HalfKeys(page, 1)};
+  const HalfValues values[2] = {HalfValues(page.value_factors, lengths, valued, 0),
+                                HalfValues(page.value_factors, lengths, valued, 1)};
+  const __m512i none = _mm512_set1_epi16(kNoLog16);
+  with_granules(granules.granule, logs, [&](auto* of_granules) {
+    for (std::size_t row = 0; row < count; ++row) {
+      for (std::size_t half = 0; half < 2; ++half) {
+        const __m512i rest =
+            _mm512_add_epi16(keys[half].value_effects(rows[row]), values[half].energies);
+        of_granules->add(_mm512_mask_add_epi16(none, half_of(granules.tokens, half), rest,
+                                               _mm512_srai_epi16(load_drawn(rows[row], half), 2)));
+      }
+      for (std::size_t half = 0; half < 2; ++half) {
+        of_granules->add(_mm512_mask_add_epi16(none, half_of(granules.tokens, half),
+                                               values[half].amplitudes,
+                                               _mm512_srai_epi16(load_drawn(rows[row], half), 3)));
+      }
+    }
+  });
+}
+
+void key_errors(const ErrorPage& page, const ErrorRow* rows, const KeyRest* rests,
+                std::size_t count, std::int16_t* errors) {
+  for (std::size_t half = 0; half < 2; ++half) {
+    const HalfKeys keys(page, half);
+    __m512i largest = _mm512_set1_epi16(kNoLog16);
+    for (std::size_t row = 0; row < count; ++row) {
+      const __m512i falls = _mm512_maskz_sub_epi16(0xFFFEFFFE, load_table(rests[row].after),
+                                                   load_table(rests[row].before));
+      const __m512i own = _mm512_add_epi16(keys.effects(rows[row].key_effects),
+                                           _mm512_srai_epi16(load_drawn(rows[row], half), 2));
+      const __m512i error =
+          _mm512_adds_epi16(_mm512_adds_epi16(own, _mm512_set1_epi16(rests[row].rest)),
+                            _mm512_permutexvar_epi16(keys.factors, falls));
+      largest = _mm512_max_epi16(largest, error);
+    }
+    _mm512_store_si512(errors + kHalf * half, largest);
   }
 }
 
-/// Eight 16-bit logarithms with what they have besides, as 64-bit numbers.
-__m512i load_logs(const std::int16_t* logs, __mmask8 mask, std::int64_t rest) {
-  return _mm512_add_epi64(_mm512_cvtepi16_epi64(_mm_maskz_loadu_epi16(mask, logs)),
-                          _mm512_set1_epi64(rest));
-}
-
-/// floor(2^(energies / 16 + 24)) of energies of at most 320.
-__m512i powers_of(__m512i energies, const KernelTables& tables) {
-  const __m512i x = _mm512_min_epi64(energies, _mm512_set1_epi64(320));
-  const __m512i mantissa =
-      _mm512_permutex2var_epi64(load(tables.wide_octaves), x, load(tables.wide_octaves + 8));
-  const __m512i below = _mm512_sub_epi64(_mm512_set1_epi64(20), _mm512_srai_epi64(x, 4));
-  return _mm512_srlv_epi64(_mm512_slli_epi64(mantissa, 33), below);
-}
-
-/// Energies as 16-bit numbers: kNoLog16 where `mask` is not set.
-void store_logs(std::int16_t* to, __m512i energies, __mmask8 some, __mmask8 all) {
-  const __m512i bounded = _mm512_max_epi64(_mm512_min_epi64(energies, _mm512_set1_epi64(32767)),
-                                           _mm512_set1_epi64(kNoLog16 + 1));
-  _mm_mask_storeu_epi16(
-      to, all,
-      _mm512_cvtepi64_epi16(_mm512_mask_mov_epi64(_mm512_set1_epi64(kNoLog16), some, bounded)));
-}
-
-GranuleTotals total(const GranuleTerms& terms, std::int16_t* keys, std::int16_t* prices) {
+void prices(const ErrorPage& page, const ErrorRow* rows, const PriceRest* rests, std::size_t count,
+            const ValueLengths& lengths, int planes, std::int16_t* errors) {
   const KernelTables& tables = kernel_tables();
-  const __m128i none = _mm_set1_epi16(kNoLog16);
-  __m512i energy = _mm512_setzero_si512();
-  __m512i coherent = _mm512_setzero_si512();
-  const bool has_keys = terms.of_keys >= kLeastOfSome;
-  for (std::size_t g = 0; g < terms.key_count; g += 8) {
-    const std::size_t left = terms.key_count - g;
-    const __mmask8 all = left >= 8 ? 0xFF : static_cast<__mmask8>((1U << left) - 1);
-    const __mmask8 some =
-        has_keys ? _mm_mask_cmpneq_epi16_mask(all, _mm_maskz_loadu_epi16(all, terms.keys + g), none)
-                 : __mmask8{0};
-    const __m512i energies = load_logs(terms.keys + g, all, terms.of_keys);
-    energy = _mm512_mask_add_epi64(energy, some, energy, powers_of(energies, tables));
-    store_logs(keys + g, energies, some, all);
-  }
-  for (std::size_t g = 0; g < terms.value_count; g += 8) {
-    const std::size_t left = terms.value_count - g;
-    const __mmask8 all = left >= 8 ? 0xFF : static_cast<__mmask8>((1U << left) - 1);
-    const __mmask8 some =
-        _mm_mask_cmpneq_epi16_mask(all, _mm_maskz_loadu_epi16(all, terms.values + g), none);
-    const __m128i planes = _mm_maskz_loadu_epi8(all, terms.planes + g);
-    const __mmask8 coded = static_cast<__mmask8>(_mm_test_epi8_mask(planes, planes)) & some;
-    const __m512i value = load_logs(terms.values + g, all, terms.of_values);
-    const __m512i share = load_logs(terms.shares + g, all, terms.of_shares);
-    const __m512i amplitude =
-        _mm512_add_epi64(share, _mm512_mask_mov_epi64(_mm512_set1_epi64(kCoherenceOfNone), coded,
-                                                      _mm512_set1_epi64(kCoherenceOfCodes)));
-    const __m512i distance = _mm512_min_epi64(_mm512_abs_epi64(_mm512_sub_epi64(value, amplitude)),
-                                              _mm512_set1_epi64(127));
-    const __m512i excess = _mm512_and_si512(
-        _mm512_permutex2var_epi8(load(tables.sum_excess), distance, load(tables.sum_excess + 64)),
-        _mm512_set1_epi64(0xFF));
-    const __m512i price = _mm512_add_epi64(_mm512_max_epi64(value, amplitude), excess);
-    const __m512i counted = _mm512_mask_mov_epi64(price, coded, value);
-    energy = _mm512_mask_add_epi64(energy, some, energy, powers_of(counted, tables));
-    if (coded != 0) {
-      coherent = _mm512_mask_add_epi64(coherent, coded, coherent, powers_of(share, tables));
+  for (std::size_t half = 0; half < 2; ++half) {
+    const HalfKeys keys(page, half);
+    const HalfValues values(page.value_factors, lengths, planes, half);
+    __m512i largest = _mm512_set1_epi16(kNoLog16);
+    for (std::size_t row = 0; row < count; ++row) {
+      const __m512i drawn = load_drawn(rows[row], half);
+      const __m512i own =
+          _mm512_add_epi16(_mm512_srai_epi16(drawn, 2),
+                           _mm512_add_epi16(keys.value_effects(rows[row]), values.energies));
+      const __m512i energy = _mm512_adds_epi16(own, _mm512_set1_epi16(rests[row].energy));
+      const __m512i amplitude =
+          _mm512_adds_epi16(_mm512_add_epi16(_mm512_srai_epi16(drawn, 3), values.amplitudes),
+                            _mm512_set1_epi16(rests[row].amplitude));
+      const __m512i larger = _mm512_max_epi16(energy, amplitude);
+      const __m512i index = _mm512_min_epu16(
+          _mm512_sub_epi16(larger, _mm512_min_epi16(energy, amplitude)), _mm512_set1_epi16(127));
+      const __m512i excess = _mm512_and_si512(
+          _mm512_permutex2var_epi8(load(tables.sum_excess), index, load(tables.sum_excess + 64)),
+          _mm512_set1_epi16(0xFF));
+      largest = _mm512_max_epi16(largest, _mm512_adds_epi16(larger, excess));
     }
-    store_logs(prices + g, price, some, all);
+    _mm512_store_si512(errors + kHalf * half, largest);
   }
-  return {static_cast<std::uint64_t>(_mm512_reduce_add_epi64(energy)),
-          static_cast<std::uint64_t>(_mm512_reduce_add_epi64(coherent))};
+}
+
+std::uint64_t at_least(const std::int16_t* numbers, std::int16_t least) {
+  const __m512i bound = _mm512_set1_epi16(least);
+  return _mm512_cmpge_epi16_mask(load(numbers), bound) |
+         std::uint64_t{_mm512_cmpge_epi16_mask(load(numbers + kHalf), bound)} << kHalf;
+}
+
+ValueSums sum_values(const std::int8_t* mean, std::size_t dim, const std::uint8_t* factors,
+                     std::uint64_t tokens, const std::int32_t* lengths) {
+  __m512i squares = _mm512_setzero_si512();
+  for (std::size_t c = 0; c < dim; c += kHalf) {
+    const __m512i own = load_mean(mean, dim, c);
+    squares = _mm512_dpwssd_epi32(squares, own, own);
+  }
+  const __m512i all = load(lengths);
+  const __m256i upper = _mm512_cvtepi32_epi16(_mm512_srli_epi32(all, 15));
+  const __m256i lower =
+      _mm512_cvtepi32_epi16(_mm512_and_si512(all, _mm512_set1_epi32((1 << 15) - 1)));
+  __m512i uppers = _mm512_setzero_si512();
+  __m512i lowers = _mm512_setzero_si512();
+  const __m512i one = _mm512_set1_epi16(1);
+  for (std::size_t half = 0; half < 2; ++half) {
+    const __m512i own = load_factors(factors, half);
+    const __mmask32 some = half_of(tokens, half);
+    uppers = _mm512_dpwssd_epi32(
+        uppers, _mm512_maskz_permutexvar_epi16(some, own, _mm512_broadcast_i64x4(upper)), one);
+    lowers = _mm512_dpwssd_epi32(
+        lowers, _mm512_maskz_permutexvar_epi16(some, own, _mm512_broadcast_i64x4(lower)), one);
+  }
+  alignas(16) std::int32_t sums[4];
+  _mm_store_si128(reinterpret_cast<__m128i*>(sums),
+                  sums_of(squares, uppers, lowers, _mm512_setzero_si512()));
+  return {sums[0], std::int64_t{sums[1]} * (1 << 15) + sums[2]};
 }
 
 }  // namespace
 
 void avx512::set_error_kernels(PageKernels* kernels) {
-  kernels->granule_logs = granule_logs;
-  kernels->output_products = output_products;
-  kernels->total = total;
+  kernels->key_logs = key_logs;
+  kernels->value_logs = value_logs;
+  kernels->key_errors = key_errors;
+  kernels->prices = prices;
+  kernels->at_least = at_least;
+  kernels->sum_values = sum_values;
 }
 
 }  // namespace nearkv

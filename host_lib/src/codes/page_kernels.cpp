@@ -29,13 +29,6 @@ void unpack_factors(const std::uint8_t* packed, std::uint8_t* factors) {
   }
 }
 
-void count_factors(const std::uint8_t* factors, std::uint64_t tokens, std::int32_t* counts) {
-  std::fill_n(counts, 16, 0);
-  for (std::size_t t = 0; t < kTokens; ++t) {
-    if (has(tokens, t)) ++counts[factors[t]];
-  }
-}
-
 std::int16_t plane_sum(const std::uint8_t* bits, std::size_t words, const std::int16_t* tables) {
   std::int32_t sum = 0;
   std::uint32_t rest = 0;
@@ -129,13 +122,6 @@ void score(const std::int16_t* sums, const ScoredPage& page, const ScoredRow* ro
   }
 }
 
-void look_up(const std::uint8_t* factors, const std::int16_t* table, std::int16_t first,
-             std::int16_t* numbers) {
-  for (std::size_t t = 0; t < kTokens; ++t) {
-    numbers[t] = factors[t] == 0 ? first : table[factors[t]];
-  }
-}
-
 void look_up_some(const std::uint8_t* factors, const std::int16_t* table, std::uint64_t tokens,
                   std::int16_t* numbers) {
   for (std::size_t t = 0; t < kTokens; ++t) {
@@ -167,10 +153,10 @@ std::uint64_t coded_shares(const std::int16_t* drawn, std::int32_t top, const st
 }
 
 /// Planes of K that a token was scored by, of which more than one say nothing without a factor.
-std::size_t planes_of(const DrawnPage& page, unsigned factor, std::size_t token) {
+std::size_t planes_of(const std::uint64_t* refined, unsigned factor, std::size_t token) {
   if (factor == 0) return 1;
   std::size_t planes = NKV_KEY_CODE_PLANES;
-  while (planes > 1 && !has(page.refined[planes], token)) --planes;
+  while (planes > 1 && !has(refined[planes], token)) --planes;
   return planes;
 }
 
@@ -179,7 +165,7 @@ PageWeight weigh_row(const std::int16_t* above, const DrawnPage& page, const Dra
   PageWeight result{std::numeric_limits<std::int16_t>::min(), 0};
   for (std::size_t t = 0; t < kTokens; ++t) {
     const unsigned factor = factor_of(page.factors, t);
-    const std::size_t planes = planes_of(page, factor, t);
+    const std::size_t planes = planes_of(page.refined, factor, t);
     const std::int32_t half = has(page.exact, t) ? 0 : row.half[planes - 1][factor];
     const std::int32_t distance = saturate(above[t] + half - row.mean);
     const std::int32_t moved =
@@ -203,17 +189,31 @@ void weigh(const std::int16_t* above, const DrawnPage& page, const DrawnRow* row
   }
 }
 
-void granule_logs(const TermParts& terms, std::uint64_t tokens, std::size_t granule,
-                  std::int16_t* logs) {
-  std::array<std::int32_t, kTokens> own;
+ValueSums sum_values(const std::int8_t* mean, std::size_t dim, const std::uint8_t* factors,
+                     std::uint64_t tokens, const std::int32_t* lengths) {
+  ValueSums sums{};
+  for (std::size_t c = 0; c < dim; ++c) sums.squares += mean[c] * mean[c];
   for (std::size_t t = 0; t < kTokens; ++t) {
-    own[t] = has(tokens, t) ? (terms.drawn[t] >> terms.shift) + terms.first[t] + terms.second[t]
-                            : kNoLog16;
+    if (has(tokens, t)) sums.lengths += lengths[factor_of(factors, t)];
   }
-  for (std::size_t first = 0; first < kTokens; first += granule) {
-    const std::span some = std::span(own).subspan(first, granule);
+  return sums;
+}
+
+/// KE or VE of a token.
+std::int16_t effect_of(const ErrorPage& page, const std::int16_t* const* effects,
+                       std::size_t token) {
+  const unsigned factor = factor_of(page.key_factors, token);
+  return effects[planes_of(page.refined, factor, token) - 1][factor];
+}
+
+using Terms = std::array<std::int32_t, kTokens>;
+
+/// lg of the sum of 2^terms over each granule.
+void sum_terms(const Terms& terms, const GranuleTokens& granules, std::int16_t* logs) {
+  for (std::size_t first = 0; first < kTokens; first += granules.granule) {
+    const std::span some = std::span(terms).subspan(first, granules.granule);
     const std::int32_t largest = std::ranges::max(some);
-    std::int16_t& log = logs[first / granule];
+    std::int16_t& log = logs[first / granules.granule];
     log = kNoLog16;
     if (largest == kNoLog16) continue;
     std::uint32_t sum = 0;
@@ -224,6 +224,47 @@ void granule_logs(const TermParts& terms, std::uint64_t tokens, std::size_t gran
       sum += mantissa >> std::min(-(below >> 4), 31);
     }
     log = static_cast<std::int16_t>(largest + log2_sixteenths(sum) - 16 * 14);
+  }
+}
+
+void key_logs(const ErrorPage& page, const ErrorRow* rows, std::size_t count,
+              const GranuleTokens& granules, std::int16_t* logs) {
+  Terms terms;
+  for (std::size_t row = 0; row < count; ++row, logs += kTokens / granules.granule) {
+    for (std::size_t t = 0; t < kTokens; ++t) {
+      terms[t] = has(granules.tokens, t)
+                     ? (rows[row].drawn[t] >> 2) + effect_of(page, rows[row].key_effects, t)
+                     : kNoLog16;
+    }
+    sum_terms(terms, granules, logs);
+  }
+}
+
+/// VE of a token.
+std::int16_t value_effect_of(const ErrorPage& page, const ErrorRow& row, std::size_t token) {
+  return has(page.key_rows, token) ? std::int16_t{0} : effect_of(page, row.value_effects, token);
+}
+
+void value_logs(const ErrorPage& page, const ErrorRow* rows, std::size_t count,
+                const GranuleTokens& granules, const ValueLengths& lengths,
+                const std::uint64_t* valued, std::int16_t* logs) {
+  Terms energies;
+  Terms amplitudes;
+  for (std::size_t row = 0; row < count; ++row) {
+    for (std::size_t t = 0; t < kTokens; ++t) {
+      energies[t] = amplitudes[t] = kNoLog16;
+      if (!has(granules.tokens, t)) continue;
+      const std::size_t planes = has(valued[2], t) ? 2 : has(valued[3], t) ? 3 : 0;
+      const unsigned factor = factor_of(page.value_factors, t);
+      const std::int16_t drawn = rows[row].drawn[t];
+      energies[t] =
+          (drawn >> 2) + value_effect_of(page, rows[row], t) + lengths.energies[planes][factor];
+      amplitudes[t] = (drawn >> 3) + lengths.amplitudes[planes][factor];
+    }
+    for (const Terms* const terms : {&energies, &amplitudes}) {
+      sum_terms(*terms, granules, logs);
+      logs += kTokens / granules.granule;
+    }
   }
 }
 
@@ -274,22 +315,33 @@ void rescore(const std::int32_t* sums, const std::uint8_t* factors, const std::u
   }
 }
 
-void raise_keys(const std::int16_t* drawn, const std::int16_t* effects, const std::int16_t* falls,
-                std::int16_t rest, std::int16_t* worths) {
-  for (std::size_t t = 0; t < kTokens; ++t) {
-    const std::int16_t error = saturate((drawn[t] >> 2) + effects[t] + rest);
-    worths[t] = std::max(worths[t], saturate(error + falls[t]));
+void key_errors(const ErrorPage& page, const ErrorRow* rows, const KeyRest* rests,
+                std::size_t count, std::int16_t* errors) {
+  std::fill_n(errors, kTokens, kNoLog16);
+  for (std::size_t row = 0; row < count; ++row) {
+    for (std::size_t t = 0; t < kTokens; ++t) {
+      const unsigned factor = factor_of(page.key_factors, t);
+      const int fall = factor == 0 ? 0 : rests[row].after[factor] - rests[row].before[factor];
+      const std::int16_t error = saturate(
+          (rows[row].drawn[t] >> 2) + effect_of(page, rows[row].key_effects, t) + rests[row].rest);
+      errors[t] = std::max(errors[t], saturate(error + fall));
+    }
   }
 }
 
-void raise_prices(const PriceTerms& terms, std::int16_t rest, std::int16_t other_rest,
-                  std::int16_t* worths) {
-  for (std::size_t t = 0; t < kTokens; ++t) {
-    const std::int16_t energy =
-        saturate((terms.drawn[t] >> 2) + terms.effects[t] + terms.energies[t] + rest);
-    const std::int16_t amplitude =
-        saturate((terms.drawn[t] >> 3) + terms.amplitudes[t] + other_rest);
-    worths[t] = std::max(worths[t], saturate(log_sum(energy, amplitude)));
+void prices(const ErrorPage& page, const ErrorRow* rows, const PriceRest* rests, std::size_t count,
+            const ValueLengths& lengths, int planes, std::int16_t* errors) {
+  std::fill_n(errors, kTokens, kNoLog16);
+  for (std::size_t row = 0; row < count; ++row) {
+    for (std::size_t t = 0; t < kTokens; ++t) {
+      const unsigned factor = factor_of(page.value_factors, t);
+      const std::int16_t drawn = rows[row].drawn[t];
+      const std::int16_t energy = saturate((drawn >> 2) + value_effect_of(page, rows[row], t) +
+                                           lengths.energies[planes][factor] + rests[row].energy);
+      const std::int16_t amplitude =
+          saturate((drawn >> 3) + lengths.amplitudes[planes][factor] + rests[row].amplitude);
+      errors[t] = std::max(errors[t], saturate(log_sum(energy, amplitude)));
+    }
   }
 }
 
@@ -410,17 +462,17 @@ GranuleTotals total(const GranuleTerms& terms, std::int16_t* keys, std::int16_t*
 const PageKernels& portable_page_kernels() {
   static constexpr PageKernels kKernels{
       .unpack_factors = unpack_factors,
-      .count_factors = count_factors,
+      .sum_values = sum_values,
       .hadamard = hadamard_block<std::int32_t>,
       .plane_sums = plane_sums,
       .mean_products = mean_products,
       .tabulate = tabulate,
       .score = score,
-      .look_up = look_up,
       .look_up_some = look_up_some,
       .weigh = weigh,
       .coded_shares = coded_shares,
-      .granule_logs = granule_logs,
+      .key_logs = key_logs,
+      .value_logs = value_logs,
       .largest = largest,
       .add_means = add_means,
       .add_value = add_value,
@@ -430,8 +482,8 @@ const PageKernels& portable_page_kernels() {
       .output_products = output_products,
       .refined_sums = refined_sums,
       .rescore = rescore,
-      .raise_keys = raise_keys,
-      .raise_prices = raise_prices,
+      .key_errors = key_errors,
+      .prices = prices,
       .at_least = at_least,
       .total = total,
   };
@@ -445,7 +497,8 @@ const KernelTables& kernel_tables() {
     std::ranges::copy(kOctaves, made.wide_octaves);
     std::ranges::copy(log_sum_excess(), made.sum_excess);
     for (std::size_t i = 0; i < 32; ++i) {
-      made.octaves[i] = static_cast<std::int16_t>(kOctaves[i % 16]);
+      made.fractions[i] =
+          static_cast<std::int16_t>(i % 16 == 0 ? kOctaves[0] << 3 : kOctaves[16 - i % 16] << 2);
       made.before_steps[i] =
           static_cast<std::uint16_t>(i < kLogSteps.size() ? kLogSteps[i] - 1 : 65535U);
       made.first_steps[i] = kFirstLogStep[i];

@@ -79,12 +79,50 @@ struct WeightRows {
   std::size_t padded;
 };
 
-/// Terms of a page's tokens in a row: (drawn[t] >> shift) + first[t] + second[t].
-struct TermParts {
+/// A page of whose tokens errors are looked at.
+struct ErrorPage {
+  const std::uint8_t* key_factors;  ///< Four bits a token,
+  const std::uint8_t* value_factors;
+  std::uint64_t key_rows;        ///< Tokens whose key row was read.
+  const std::uint64_t* refined;  ///< Tokens by planes of K, from 2 to KEY_CODE_PLANES.
+};
+
+/// A row of errors: KE and VE by planes less one, and then by factor, 16 entries each. Those of
+/// more planes than one are looked at only for tokens that have them.
+struct ErrorRow {
   const std::int16_t* drawn;
-  int shift;
-  const std::int16_t* first;
-  const std::int16_t* second;
+  const std::int16_t* key_effects[NKV_KEY_CODE_PLANES];
+  const std::int16_t* value_effects[NKV_KEY_CODE_PLANES];
+};
+
+/// |r|^2 and its half, with what planes leave of it, less rho and its half: by planes, which are
+/// never one, and then by factor.
+struct ValueLengths {
+  std::int16_t energies[NKV_VALUE_CODE_PLANES + 1][16];
+  std::int16_t amplitudes[NKV_VALUE_CODE_PLANES + 1][16];
+};
+
+/// Granules whose errors are summed.
+struct GranuleTokens {
+  std::uint64_t tokens;  ///< That are counted.
+  std::size_t granule;   ///< Tokens of one.
+};
+
+/// What tokens' errors have besides in a row: against what a row read is worth.
+struct KeyRest {
+  const std::int16_t* before;  ///< GE by factor, of which factor 0 has nothing,
+  const std::int16_t* after;   ///< and what it is going to be.
+  std::int16_t rest;
+};
+struct PriceRest {
+  std::int16_t energy;
+  std::int16_t amplitude;
+};
+
+/// A page's values on the whole.
+struct ValueSums {
+  std::int64_t squares;  ///< Of the mean.
+  std::int64_t lengths;  ///< Of tokens by factor.
 };
 
 /// What a row's refined sums are multiplied by.
@@ -92,14 +130,6 @@ struct RefinedRow {
   /// m (12.3) by planes and factor, that of factor 0 as if it were 0.
   const std::int16_t* multipliers[NKV_KEY_CODE_PLANES + 1];
   std::int16_t fraction;
-};
-
-/// Prices of a page's tokens in a row, by token.
-struct PriceTerms {
-  const std::int16_t* drawn;
-  const std::int16_t* effects;
-  const std::int16_t* energies;
-  const std::int16_t* amplitudes;
 };
 
 /// Granules of a page in a row: kNoLog16 where there is nothing.
@@ -136,8 +166,9 @@ struct PageKernels {
   /// Four bits a token to a byte a token.
   void (*unpack_factors)(const std::uint8_t* packed, std::uint8_t* factors);
 
-  /// counts[0..16) of tokens by factor.
-  void (*count_factors)(const std::uint8_t* factors, std::uint64_t tokens, std::int32_t* counts);
+  /// Sums of a mean's squares, and over some tokens of lengths by factor, 16 numbers below 2^30.
+  ValueSums (*sum_values)(const std::int8_t* mean, std::size_t dim, const std::uint8_t* factors,
+                          std::uint64_t tokens, const std::int32_t* lengths);
 
   /// Hadamard transform of a power of two, 16 or more, of numbers whose sums fit 32 bits.
   void (*hadamard)(std::int32_t* values, std::size_t size);
@@ -160,11 +191,7 @@ struct PageKernels {
   void (*score)(const std::int16_t* sums, const ScoredPage& page, const ScoredRow* rows,
                 std::size_t count, std::int16_t* above, ScoreSums* totals);
 
-  /// numbers[t] = table[factors[t]]; `first` in place of table[0].
-  void (*look_up)(const std::uint8_t* factors, const std::int16_t* table, std::int16_t first,
-                  std::int16_t* numbers);
-
-  /// The same for some tokens, those of factor 0 apart; others stay.
+  /// numbers[t] = table[factors[t]] for some tokens, those of factor 0 apart; others stay.
   void (*look_up_some)(const std::uint8_t* factors, const std::int16_t* table, std::uint64_t tokens,
                        std::int16_t* numbers);
 
@@ -176,10 +203,15 @@ struct PageKernels {
   std::uint64_t (*coded_shares)(const std::int16_t* drawn, std::int32_t top,
                                 const std::int16_t* factors, std::uint16_t* shares);
 
-  /// logs[g] = lg of the sum of 2^terms (13.4) of some tokens over each granule of so many;
-  /// kNoLog16 without any of them.
-  void (*granule_logs)(const TermParts& terms, std::uint64_t tokens, std::size_t granule,
-                       std::int16_t* logs);
+  /// K' (13.4) of rows, [rows][granules]: kNoLog16 of granules without any of the tokens.
+  void (*key_logs)(const ErrorPage& page, const ErrorRow* rows, std::size_t count,
+                   const GranuleTokens& granules, std::int16_t* logs);
+
+  /// V' and a' of rows, [rows][2][granules]; `valued` are tokens by planes of V, from 2 to
+  /// VALUE_CODE_PLANES.
+  void (*value_logs)(const ErrorPage& page, const ErrorRow* rows, std::size_t count,
+                     const GranuleTokens& granules, const ValueLengths& lengths,
+                     const std::uint64_t* valued, std::int16_t* logs);
 
   /// The largest of scores of some tokens, of which there are any.
   std::int16_t (*largest)(const std::int16_t* scores, std::uint64_t tokens);
@@ -220,15 +252,15 @@ struct PageKernels {
                   const std::uint64_t* tokens, const RefinedRow* refined, std::size_t rows,
                   std::int16_t* above);
 
-  /// worths[t] = the larger of itself and (drawn[t] >> 2) + effects[t] + rest + falls[t], in 16
+  /// errors[t] = the largest of rows' (drawn[t] >> 2) + KE + rest + GE after less GE before, in 16
   /// bits.
-  void (*raise_keys)(const std::int16_t* drawn, const std::int16_t* effects,
-                     const std::int16_t* falls, std::int16_t rest, std::int16_t* worths);
+  void (*key_errors)(const ErrorPage& page, const ErrorRow* rows, const KeyRest* rests,
+                     std::size_t count, std::int16_t* errors);
 
-  /// The same of prices: (drawn >> 2) + effects + energies + rest, and with it as a sum of powers
-  /// (drawn >> 3) + amplitudes + other_rest.
-  void (*raise_prices)(const PriceTerms& terms, std::int16_t rest, std::int16_t other_rest,
-                       std::int16_t* worths);
+  /// The same of prices, of so many planes: (drawn >> 2) + VE + |r|^2 + rest, and with it as a sum
+  /// of powers (drawn >> 3) + half of |r|^2 + rest.
+  void (*prices)(const ErrorPage& page, const ErrorRow* rows, const PriceRest* rests,
+                 std::size_t count, const ValueLengths& lengths, int planes, std::int16_t* errors);
 
   /// Which of a page's tokens have at least that.
   std::uint64_t (*at_least)(const std::int16_t* numbers, std::int16_t least);
@@ -240,7 +272,7 @@ struct PageKernels {
 /// Tables of the kernels, laid out for vectors.
 struct KernelTables {
   alignas(64) std::uint16_t mantissas[128];    ///< E
-  alignas(64) std::int16_t octaves[32];        ///< G, twice.
+  alignas(64) std::int16_t fractions[32];      ///< 2^14 * 2^(-i/16), twice, from G.
   alignas(64) std::int16_t first_steps[32];    ///< Steps surely reached, by the upper 6 bits of 16.
   alignas(64) std::int64_t wide_octaves[16];   ///< G
   alignas(64) std::int8_t sum_excess[128];     ///< A, 0 from 96 on.

@@ -19,7 +19,7 @@ const PageKernels* avx512_page_kernels() {
     avx512::set_weight_kernels(&all);
     avx512::set_sum_kernels(&all);
     avx512::set_error_kernels(&all);
-    avx512::set_choice_kernels(&all);
+    avx512::set_total_kernels(&all);
     return all;
   }();
   return &kernels;

@@ -47,17 +47,6 @@ inline __m128i sums_of(__m512i a, __m512i b, __m512i c, __m512i d) {
   return _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
 }
 
-/// 16-bit numbers, each where the one kDistance away was: the other half of its pair, or the other
-/// pair, and so on. One stage of a fold over granules of more than kDistance tokens.
-template <std::size_t kDistance>
-inline __m512i swapped(__m512i numbers) {
-  if constexpr (kDistance == 1) return _mm512_rol_epi32(numbers, 16);
-  if constexpr (kDistance == 2) return _mm512_shuffle_epi32(numbers, _MM_PERM_CDAB);
-  if constexpr (kDistance == 4) return _mm512_shuffle_epi32(numbers, _MM_PERM_BADC);
-  if constexpr (kDistance == 8) return _mm512_permutex_epi64(numbers, 0x4E);
-  return _mm512_shuffle_i64x2(numbers, numbers, 0x4E);
-}
-
 /// 32 channels of a mean as 16-bit numbers, zero behind its own.
 inline __m512i load_mean(const std::int8_t* mean, std::size_t dim, std::size_t channel) {
   const std::size_t left = dim - channel;
@@ -123,7 +112,7 @@ void set_refine_kernels(PageKernels* kernels);
 void set_weight_kernels(PageKernels* kernels);
 void set_sum_kernels(PageKernels* kernels);
 void set_error_kernels(PageKernels* kernels);
-void set_choice_kernels(PageKernels* kernels);
+void set_total_kernels(PageKernels* kernels);
 
 }  // namespace nearkv::avx512
 

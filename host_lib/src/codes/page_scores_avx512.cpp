@@ -21,14 +21,6 @@ void unpack_factors(const std::uint8_t* packed, std::uint8_t* factors) {
   _mm512_store_si512(factors, _mm512_and_si512(both, _mm512_set1_epi8(15)));
 }
 
-void count_factors(const std::uint8_t* factors, std::uint64_t tokens, std::int32_t* counts) {
-  const __m512i all = _mm512_load_si512(factors);
-  for (int factor = 0; factor < 16; ++factor) {
-    counts[factor] = static_cast<std::int32_t>(__builtin_popcountll(
-        _mm512_mask_cmpeq_epi8_mask(tokens, all, _mm512_set1_epi8(static_cast<char>(factor)))));
-  }
-}
-
 /// Sum of a number and its partner, in lanes of `upper` the partner's less its own.
 __m512i butterfly(__m512i numbers, __m512i partners, __mmask16 upper) {
   return _mm512_mask_sub_epi32(_mm512_add_epi32(numbers, partners), upper, partners, numbers);
@@ -267,15 +259,6 @@ void score(const std::int16_t* sums, const ScoredPage& page, const ScoredRow* ro
   }
 }
 
-void look_up(const std::uint8_t* factors, const std::int16_t* table, std::int16_t first,
-             std::int16_t* numbers) {
-  const __m512i numbers_of = _mm512_mask_set1_epi16(load_table(table), 0x00010001, first);
-  for (std::size_t t = 0; t < kTokens; t += kHalf) {
-    _mm512_store_si512(numbers + t,
-                       _mm512_permutexvar_epi16(widen_factors(factors + t), numbers_of));
-  }
-}
-
 void look_up_some(const std::uint8_t* factors, const std::int16_t* table, std::uint64_t tokens,
                   std::int16_t* numbers) {
   const __m512i numbers_of = load_table(table);
@@ -291,13 +274,11 @@ void look_up_some(const std::uint8_t* factors, const std::int16_t* table, std::u
 
 void avx512::set_score_kernels(PageKernels* kernels) {
   kernels->unpack_factors = unpack_factors;
-  kernels->count_factors = count_factors;
   kernels->hadamard = hadamard;
   kernels->plane_sums = plane_sums;
   kernels->mean_products = mean_products;
   kernels->tabulate = tabulate;
   kernels->score = score;
-  kernels->look_up = look_up;
   kernels->look_up_some = look_up_some;
 }
 

@@ -58,6 +58,12 @@ const DrawTables& draw_tables() {
   return tables;
 }
 
+const ErrorTables& error_tables() {
+  static const ErrorTables tables{FactorTable(variance_tables().key),
+                                  FactorTable(variance_tables().value)};
+  return tables;
+}
+
 const std::array<std::uint16_t, 128>& weight_mantissas() {
   static const auto table = [] {
     std::array<std::uint16_t, 128> entries;

@@ -96,6 +96,13 @@ struct DrawTables {
 };
 [[nodiscard]] const DrawTables& draw_tables();
 
+/// KE and VE of a page's tokens.
+struct ErrorTables {
+  FactorTable<std::int16_t, kLeastVariance, kMostVariance> key;
+  FactorTable<std::int16_t, kLeastVariance, kMostVariance> value;
+};
+[[nodiscard]] const ErrorTables& error_tables();
+
 /// E: 2^15 * 2^(i / 128).
 [[nodiscard]] const std::array<std::uint16_t, 128>& weight_mantissas();
 
