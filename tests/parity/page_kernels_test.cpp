@@ -143,9 +143,40 @@ TEST_P(PageKernelsTest, ProductsOfMeans) {
   expect_same<std::int64_t>(kRows, [&](const PageKernels& kernels, std::int64_t* products) {
     kernels.mean_products(mean.data(), halves.data(), dim(), padded, kRows, products);
   });
-  expect_same<std::int64_t>(kRows, [&](const PageKernels& kernels, std::int64_t* products) {
-    kernels.output_products(mean.data(), outputs.data(), dim(), padded, kRows, products);
+  constexpr std::size_t kPages = 7;
+  const auto all = random_numbers<std::int8_t>(kPages * dim(), -128, 127, random_);
+  std::array<const std::int8_t*, kPages> means{};
+  Numbers<std::int64_t> squares(kPages);
+  for (std::size_t page = 0; page < kPages; ++page) {
+    means[page] = all.data() + page * dim();
+    for (std::size_t c = 0; c < dim(); ++c) squares[page] += means[page][c] * means[page][c];
+  }
+  std::int64_t output_squares = 0;
+  for (std::size_t c = 0; c < dim(); ++c) output_squares += outputs[c] * outputs[c];
+  Numbers<std::int64_t> products(kPages);
+  portable_page_kernels().output_products(means.data(), kPages, outputs.data(), dim(),
+                                          products.data());
+  expect_same<std::int64_t>(kPages, [&](const PageKernels& kernels, std::int64_t* own) {
+    kernels.output_products(means.data(), kPages, outputs.data(), dim(), own);
   });
+  // A page whose mean is the output.
+  products[3] = squares[3] = output_squares;
+  auto powers = random_numbers<std::int32_t>(kPages, -16, 6, random_);
+  powers[3] = -5;
+  auto spreads = random_numbers<std::int32_t>(kPages, -500, 500, random_);
+  for (const int spread : {0, kNothing}) {
+    spreads[3] = spreads[5] = spread;
+    expect_same<std::int32_t>(kPages, [&](const PageKernels& kernels, std::int32_t* distances) {
+      kernels.mean_distances({.products = products.data(),
+                              .squares = squares.data(),
+                              .powers = powers.data(),
+                              .spreads = spreads.data(),
+                              .pages = kPages,
+                              .output_squares = output_squares,
+                              .output_power = -5},
+                             distances);
+    });
+  }
 }
 
 TEST_P(PageKernelsTest, SumsOfValues) {
@@ -353,10 +384,11 @@ TEST_P(PageKernelsTest, ErrorsOfGranules) {
     expect_same<std::int16_t>(kRows * kTokens, [&](const PageKernels& kernels, std::int16_t* logs) {
       kernels.key_logs(page, rows.data(), kRows, {some, granule}, logs);
     });
-    expect_same<std::int16_t>(2 * kRows * kTokens, [&](const PageKernels& kernels,
-                                                       std::int16_t* logs) {
-      kernels.value_logs(page, rows.data(), kRows, {some, granule}, lengths, valued.data(), logs);
-    });
+    expect_same<std::int16_t>(
+        2 * kRows * kTokens, [&](const PageKernels& kernels, std::int16_t* logs) {
+          kernels.value_logs(page, rows.data(), kRows, {some, granule}, lengths, valued.data(),
+                             logs, logs + kRows * kTokens);
+        });
     expect_same<std::int16_t>(kTokens, [&](const PageKernels& kernels, std::int16_t* errors) {
       kernels.key_errors(page, rows.data(), key_rests.data(), kRows, errors);
     });
@@ -366,23 +398,44 @@ TEST_P(PageKernelsTest, ErrorsOfGranules) {
     const std::int16_t rest = number(20000);
     EXPECT_EQ(page_kernels().at_least(drawn.data(), rest),
               portable_page_kernels().at_least(drawn.data(), rest));
+  }
+}
 
-    const auto planes = random_numbers<std::uint8_t>(kTokens, 0, 3, random_);
-    const auto shares = random_numbers<std::int16_t>(kTokens, -range, range, random_);
-    const std::size_t count = kTokens / granule;
-    auto logs = random_numbers<std::int16_t>(kTokens, -range, range, random_);
-    for (std::size_t g = 0; g < kTokens; g += 1 + random_() % 5) logs[g] = kNoLog16;
-    const GranuleTerms of_page{
-        logs.data(), count,         round % 7 == 0 ? -(1 << 28) : number(900),
-        logs.data(), shares.data(), planes.data(),
-        count,       number(900),   number(500)};
-    std::array<GranuleTotals, 2> totals{};
+TEST_P(PageKernelsTest, TotalsOfErrors) {
+  const std::size_t count = kTokens / granule_tokens(dim());
+  for (int round = 0; round < 100; ++round) {
+    const int range = round % 4 == 0 ? 12000 : 400;
+    const std::size_t pages = 1 + random_() % 16;
+    const std::size_t rows = 1 + random_() % 9;
+    const auto planes = random_numbers<std::uint8_t>(pages * count, 0, 3, random_);
+    const auto shares = random_numbers<std::int16_t>(pages * rows * count, -range, range, random_);
+    auto logs = random_numbers<std::int16_t>(pages * rows * count, -range, range, random_);
+    for (std::size_t g = 0; g < logs.size(); g += 1 + random_() % 5) logs[g] = kNoLog16;
+    auto of_keys = random_numbers<std::int32_t>(pages * rows, -900, 900, random_);
+    for (std::size_t i = 0; i < of_keys.size(); i += 1 + random_() % 9) of_keys[i] = -(1 << 28);
+    const auto of_values = random_numbers<std::int32_t>(pages * rows, -40000, 900, random_);
+    const auto of_shares = random_numbers<std::int32_t>(pages * rows, -500, 500, random_);
+    const GranuleTerms terms{.keys = logs.data(),
+                             .values = logs.data(),
+                             .shares = shares.data(),
+                             .planes = planes.data(),
+                             .of_keys = of_keys.data(),
+                             .of_values = (round % 3 == 0 ? of_values : of_shares).data(),
+                             .of_shares = of_shares.data(),
+                             .pages = pages,
+                             .rows = rows,
+                             .key_count = count,
+                             .value_count = count};
+    std::array<std::array<GranuleTotals, 9>, 2> totals{};
     std::size_t which = 0;
-    expect_same<std::int16_t>(2 * kTokens, [&](const PageKernels& kernels, std::int16_t* errors) {
-      totals[which++] = kernels.total(of_page, errors, errors + kTokens);
-    });
-    EXPECT_EQ(totals[0].energy, totals[1].energy);
-    EXPECT_EQ(totals[0].coherent, totals[1].coherent);
+    expect_same<std::int16_t>(
+        2 * logs.size(), [&](const PageKernels& kernels, std::int16_t* errors) {
+          kernels.total(terms, errors, errors + logs.size(), totals[which++].data());
+        });
+    for (std::size_t row = 0; row < rows; ++row) {
+      EXPECT_EQ(totals[0][row].energy, totals[1][row].energy);
+      EXPECT_EQ(totals[0][row].coherent, totals[1][row].coherent);
+    }
   }
 }
 

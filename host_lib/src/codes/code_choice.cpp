@@ -79,7 +79,7 @@ void GranuleChooser::find_key_errors(std::size_t page, int worth, int now, int p
 }
 
 void GranuleChooser::find_prices(std::size_t page, int worth, int planes) {
-  const int residual = errors_->scale(page).residual;
+  const int residual = errors_->residual(page);
   rows_.clear();
   price_rests_.clear();
   for (const std::uint32_t row : errors_->left()) {

@@ -15,7 +15,6 @@ constexpr std::int64_t kNoLog = -(std::int64_t{1} << 34);
 constexpr int kSumBits = 20;
 constexpr int kValueLength = 58;
 constexpr int kWidest = 24;
-constexpr int kShortDistance = 11;  // Octaves between units whose squares fit 64 bits.
 
 /// beta: what planes leave of a value residual's energy.
 constexpr std::array<int, NKV_VALUE_CODE_PLANES + 1> kValueRemainders = {0, -13, -45, -73};
@@ -52,7 +51,8 @@ void GranuleLogs::reset(const CodeState& state) {
   key_count_ = state.key_granules().count;
   value_count_ = state.value_granules().count;
   keys_.reserve(state.pages().size() * rows_ * key_count_);
-  values_.reserve(2 * state.pages().size() * rows_ * value_count_);
+  values_.reserve(state.pages().size() * rows_ * value_count_);
+  shares_.reserve(state.pages().size() * rows_ * value_count_);
 }
 
 ErrorPage error_page(const CodeState& state, std::size_t page) {
@@ -123,11 +123,11 @@ void GranuleMeasure::measure(std::size_t page, bool has_residuals, GranuleLogs* 
   for (std::size_t row = 0; row < rows; ++row) rows_[row] = error_row(*state_, page, row);
   const ErrorPage errors = error_page(*state_, page);
   kernels_->key_logs(errors, rows_.data(), rows,
-                     {coded & ~reads.key_rows, state_->key_granules().tokens}, logs->keys(page, 0));
+                     {coded & ~reads.key_rows, state_->key_granules().tokens}, logs->keys(page));
   kernels_->value_logs(
       errors, rows_.data(), rows,
       {has_residuals ? coded & ~reads.value_rows : 0, state_->value_granules().tokens}, lengths_,
-      reads.valued.data(), logs->values(page, 0));
+      reads.valued.data(), logs->values(page), logs->shares(page));
 }
 
 void set_goal(const CodeSums& sums, std::size_t row, int value_exponent, const ErrorDemand& demand,
@@ -161,27 +161,20 @@ void set_goal(const CodeSums& sums, std::size_t row, int value_exponent, const E
   goal->goal = (log >> 20) + 32 * octaves;
 }
 
-int mean_distance(const CodedPage& page, const ValueScale& scale, std::int64_t products,
+int mean_distance(int mean_power, const ValueScale& scale, std::int64_t products,
                   const RowGoal& goal) {
   // Of mean * 2^above - o * 2^below, one of which is 0; what is beyond all bits of the other is not
   // there.
-  const int apart = page.values.mean_power - goal.power;
+  const int apart = mean_power - goal.power;
   const int above = std::clamp(apart, 0, kWidest);
   const int below = std::clamp(-apart, 0, kWidest);
-  if (above <= kShortDistance && below <= kShortDistance) {
-    const std::int64_t distance = (scale.squares << (2 * above)) + (goal.squares << (2 * below)) -
-                                  products * (std::int64_t{2} << (above + below));
-    const int unit = std::min(page.values.mean_power, goal.power);
-    const int log = log_of(static_cast<std::uint64_t>(distance));
-    return log_sum(is_nothing(log) ? kNothing : log + 32 * unit, scale.spread);
-  }
   Int128 distance = 0;
   if (apart >= -kWidest) distance += Int128{scale.squares} << (2 * above);
   if (apart <= kWidest) distance += Int128{goal.squares} << (2 * below);
   if (std::abs(apart) <= kWidest) distance -= Int128{products} * (Int128{2} << (above + below));
-  const int unit = apart > kWidest    ? page.values.mean_power - kWidest
+  const int unit = apart > kWidest    ? mean_power - kWidest
                    : apart < -kWidest ? goal.power - kWidest
-                                      : std::min(page.values.mean_power, goal.power);
+                                      : std::min(mean_power, goal.power);
   return log_sum(distance == 0 ? kNothing : log_of(distance) + 32 * unit, scale.spread);
 }
 

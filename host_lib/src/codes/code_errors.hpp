@@ -28,20 +28,20 @@ inline constexpr std::int64_t kMostError = std::int64_t{1} << 44;
 /// Of values of so many channels.
 [[nodiscard]] ValueLengths value_lengths(std::size_t value_dim);
 
-/// A page's energies and amplitudes in a row, without what all of its tokens have in common:
-/// logarithms of granules, kNoLog16 of none.
+/// Energies and amplitudes of a page's granules, without what all of its tokens have in common:
+/// logarithms, [rows][granules], kNoLog16 of none.
 class GranuleLogs {
  public:
   void reset(const CodeState& state);
 
-  [[nodiscard]] std::int16_t* keys(std::size_t page, std::size_t row) const {
-    return keys_.data() + (page * rows_ + row) * key_count_;
+  [[nodiscard]] std::int16_t* keys(std::size_t page) const {
+    return keys_.data() + page * rows_ * key_count_;
   }
-  [[nodiscard]] std::int16_t* values(std::size_t page, std::size_t row) const {
-    return values_.data() + 2 * (page * rows_ + row) * value_count_;
+  [[nodiscard]] std::int16_t* values(std::size_t page) const {
+    return values_.data() + page * rows_ * value_count_;
   }
-  [[nodiscard]] std::int16_t* shares(std::size_t page, std::size_t row) const {
-    return values(page, row) + value_count_;
+  [[nodiscard]] std::int16_t* shares(std::size_t page) const {
+    return shares_.data() + page * rows_ * value_count_;
   }
 
  private:
@@ -50,6 +50,7 @@ class GranuleLogs {
   std::size_t value_count_ = 0;
   AlignedNumbers<std::int16_t> keys_;
   AlignedNumbers<std::int16_t> values_;
+  AlignedNumbers<std::int16_t> shares_;
 };
 
 /// A page's values as all rows see them.
@@ -57,6 +58,28 @@ struct ValueScale {
   std::int64_t squares = 0;   ///< Of the mean.
   std::int32_t residual = 0;  ///< |r|^2 of factor 15.
   std::int32_t spread = 0;    ///< |r|^2 of the mean token; both kNothing without residuals.
+};
+
+/// Those of all pages.
+struct ValueScales {
+  std::vector<std::int64_t> squares;
+  std::vector<std::int32_t> residuals;
+  std::vector<std::int32_t> spreads;
+  std::vector<std::int32_t> powers;  ///< Of their means.
+
+  void resize(std::size_t pages) {
+    squares.resize(pages);
+    for (auto* const numbers : {&residuals, &spreads, &powers}) numbers->resize(pages);
+  }
+  void set(std::size_t page, const ValueScale& scale, int power) {
+    squares[page] = scale.squares;
+    residuals[page] = scale.residual;
+    spreads[page] = scale.spread;
+    powers[page] = power;
+  }
+  [[nodiscard]] ValueScale at(std::size_t page) const {
+    return {squares[page], residuals[page], spreads[page]};
+  }
 };
 
 /// Makes granules' logarithms. One worker's: it holds buffers of a page.
@@ -98,8 +121,8 @@ void set_goal(const CodeSums& sums, std::size_t row, int value_exponent, const E
               RowGoal* goal);
 
 /// d^2 of a page in a row, whose mean and output have that sum of products.
-[[nodiscard]] int mean_distance(const CodedPage& page, const ValueScale& scale,
-                                std::int64_t products, const RowGoal& goal);
+[[nodiscard]] int mean_distance(int mean_power, const ValueScale& scale, std::int64_t products,
+                                const RowGoal& goal);
 
 /// error * sqrt(T).
 [[nodiscard]] float error_bound(float error, std::int64_t total);

@@ -207,8 +207,8 @@ void CodedList::score_page(Worker* worker, std::size_t place) {
   // Without errors, nothing asks for P of a page that is not weighed again.
   worker->scorer.draw(place, errors_ != nullptr);
   if (errors_ == nullptr) return;
-  ValueScale& scale = errors_->scale(place);
-  scale = worker->granules.scale_of(place);
+  const ValueScale scale = worker->granules.scale_of(place);
+  errors_->scales().set(place, scale, state_.pages()[place].values.mean_power);
   worker->granules.measure(place, !is_nothing(scale.residual), &errors_->logs());
 }
 
@@ -362,7 +362,7 @@ void CodedList::read_planes(std::span<const PageChoice> choices, RowErrors* erro
           if (take_planes(choices[i], &worker.scorer)) {
             is_loud.store(true, std::memory_order_relaxed);
           }
-          worker.granules.measure(page, !is_nothing(errors->scale(page).residual), &errors->logs());
+          worker.granules.measure(page, !is_nothing(errors->residual(page)), &errors->logs());
         }
       });
   is_loud_ |= is_loud.load(std::memory_order_relaxed);

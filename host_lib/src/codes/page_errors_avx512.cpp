@@ -200,22 +200,26 @@ void key_logs(const ErrorPage& page, const ErrorRow* rows, std::size_t count,
 
 void value_logs(const ErrorPage& page, const ErrorRow* rows, std::size_t count,
                 const GranuleTokens& granules, const ValueLengths& lengths,
-                const std::uint64_t* valued, std::int16_t* logs) {
+                const std::uint64_t* valued, std::int16_t* values, std::int16_t* shares) {
   const HalfKeys keys[2] = {HalfKeys(page, 0), HalfKeys(page, 1)};
-  const HalfValues values[2] = {HalfValues(page.value_factors, lengths, valued, 0),
+  const HalfValues halves[2] = {HalfValues(page.value_factors, lengths, valued, 0),
                                 HalfValues(page.value_factors, lengths, valued, 1)};
   const __m512i none = _mm512_set1_epi16(kNoLog16);
-  with_granules(granules.granule, logs, [&](auto* of_granules) {
+  with_granules(granules.granule, values, [&](auto* of_granules) {
     for (std::size_t row = 0; row < count; ++row) {
       for (std::size_t half = 0; half < 2; ++half) {
         const __m512i rest =
-            _mm512_add_epi16(keys[half].value_effects(rows[row]), values[half].energies);
+            _mm512_add_epi16(keys[half].value_effects(rows[row]), halves[half].energies);
         of_granules->add(_mm512_mask_add_epi16(none, half_of(granules.tokens, half), rest,
                                                _mm512_srai_epi16(load_drawn(rows[row], half), 2)));
       }
+    }
+  });
+  with_granules(granules.granule, shares, [&](auto* of_granules) {
+    for (std::size_t row = 0; row < count; ++row) {
       for (std::size_t half = 0; half < 2; ++half) {
         of_granules->add(_mm512_mask_add_epi16(none, half_of(granules.tokens, half),
-                                               values[half].amplitudes,
+                                               halves[half].amplitudes,
                                                _mm512_srai_epi16(load_drawn(rows[row], half), 3)));
       }
     }

@@ -247,7 +247,7 @@ std::int16_t value_effect_of(const ErrorPage& page, const ErrorRow& row, std::si
 
 void value_logs(const ErrorPage& page, const ErrorRow* rows, std::size_t count,
                 const GranuleTokens& granules, const ValueLengths& lengths,
-                const std::uint64_t* valued, std::int16_t* logs) {
+                const std::uint64_t* valued, std::int16_t* values, std::int16_t* shares) {
   Terms energies;
   Terms amplitudes;
   for (std::size_t row = 0; row < count; ++row) {
@@ -261,10 +261,9 @@ void value_logs(const ErrorPage& page, const ErrorRow* rows, std::size_t count,
           (drawn >> 2) + value_effect_of(page, rows[row], t) + lengths.energies[planes][factor];
       amplitudes[t] = (drawn >> 3) + lengths.amplitudes[planes][factor];
     }
-    for (const Terms* const terms : {&energies, &amplitudes}) {
-      sum_terms(*terms, granules, logs);
-      logs += kTokens / granules.granule;
-    }
+    const std::size_t at = row * (kTokens / granules.granule);
+    sum_terms(energies, granules, values + at);
+    sum_terms(amplitudes, granules, shares + at);
   }
 }
 
@@ -418,43 +417,65 @@ void coded_sums(const PlaneRows& values, const std::uint16_t* shares, std::size_
   });
 }
 
-void output_products(const std::int8_t* mean, const std::int16_t* outputs, std::size_t dim,
-                     std::size_t padded, std::size_t rows, std::int64_t* products) {
-  for (std::size_t row = 0; row < rows; ++row, outputs += padded) {
-    std::int64_t sum = 0;
-    for (std::size_t c = 0; c < dim; ++c) sum += std::int64_t{mean[c]} * outputs[c];
-    products[row] = sum;
+void output_products(const std::int8_t* const* means, std::size_t pages, const std::int16_t* output,
+                     std::size_t dim, std::int64_t* products) {
+  for (std::size_t page = 0; page < pages; ++page) {
+    products[page] = 0;
+    for (std::size_t c = 0; c < dim; ++c) {
+      products[page] += std::int64_t{means[page][c]} * output[c];
+    }
   }
 }
 
-std::int16_t with(std::int16_t log, std::int32_t rest) {
-  return static_cast<std::int16_t>(std::clamp(log + rest, kNoLog16 + 1, 32767));
+void mean_distances(const DistantMeans& means, std::int32_t* distances) {
+  for (std::size_t page = 0; page < means.pages; ++page) {
+    // Of mean * 2^above - o * 2^below, one of which is 0.
+    const int apart = means.powers[page] - means.output_power;
+    const int above = std::max(apart, 0);
+    const int below = std::max(-apart, 0);
+    const std::int64_t distance = (means.squares[page] << (2 * above)) +
+                                  (means.output_squares << (2 * below)) -
+                                  means.products[page] * (std::int64_t{2} << (above + below));
+    const int unit = std::min(means.powers[page], means.output_power);
+    const int log = distance == 0
+                        ? kNothing
+                        : log2_sixteenths(static_cast<std::uint64_t>(distance)) + 32 * unit;
+    distances[page] = log_sum(log, means.spreads[page]);
+  }
+}
+
+std::int16_t in_16_bits(std::int32_t energy) {
+  return static_cast<std::int16_t>(std::clamp(energy, kNoLog16 + 1, 32767));
 }
 
 std::uint64_t power_of(std::int32_t energy) {
   return static_cast<std::uint64_t>(octaves_fixed(std::clamp(energy, -1024, 320), 24));
 }
 
-GranuleTotals total(const GranuleTerms& terms, std::int16_t* keys, std::int16_t* prices) {
-  GranuleTotals totals{};
-  for (std::size_t g = 0; g < terms.key_count; ++g) {
-    const bool is_none = terms.keys[g] == kNoLog16 || is_nothing(terms.of_keys);
-    keys[g] = is_none ? kNoLog16 : with(terms.keys[g], terms.of_keys);
-    if (!is_none) totals.energy += power_of(terms.keys[g] + terms.of_keys);
+void total(const GranuleTerms& terms, std::int16_t* keys, std::int16_t* prices,
+           GranuleTotals* totals) {
+  for (std::size_t i = 0; i < terms.pages * terms.rows; ++i) {
+    GranuleTotals& own = totals[i % terms.rows];
+    for (std::size_t g = i * terms.key_count; g < (i + 1) * terms.key_count; ++g) {
+      keys[g] = kNoLog16;
+      if (terms.keys[g] == kNoLog16 || is_nothing(terms.of_keys[i])) continue;
+      keys[g] = in_16_bits(terms.keys[g] + terms.of_keys[i]);
+      own.energy += power_of(terms.keys[g] + terms.of_keys[i]);
+    }
+    for (std::size_t number = 0; number < terms.value_count; ++number) {
+      const std::size_t g = i * terms.value_count + number;
+      prices[g] = kNoLog16;
+      if (terms.values[g] == kNoLog16) continue;
+      const std::int32_t value = terms.values[g] + terms.of_values[i];
+      const std::int32_t share = terms.shares[g] + terms.of_shares[i];
+      const bool has_planes = terms.planes[i / terms.rows * terms.value_count + number] != 0;
+      const std::int32_t price =
+          log_sum(value, share + (has_planes ? kCoherenceOfCodes : kCoherenceOfNone));
+      prices[g] = in_16_bits(price);
+      own.energy += power_of(has_planes ? value : price);
+      if (has_planes) own.coherent += power_of(share);
+    }
   }
-  for (std::size_t g = 0; g < terms.value_count; ++g) {
-    prices[g] = kNoLog16;
-    if (terms.values[g] == kNoLog16) continue;
-    const std::int32_t value = terms.values[g] + terms.of_values;
-    const std::int32_t share = terms.shares[g] + terms.of_shares;
-    const bool has_planes = terms.planes[g] != 0;
-    const std::int32_t price =
-        log_sum(value, share + (has_planes ? kCoherenceOfCodes : kCoherenceOfNone));
-    prices[g] = with(0, price);
-    totals.energy += power_of(has_planes ? value : price);
-    if (has_planes) totals.coherent += power_of(share);
-  }
-  return totals;
 }
 
 }  // namespace
@@ -480,6 +501,7 @@ const PageKernels& portable_page_kernels() {
       .align_bf16 = align_bf16,
       .coded_sums = coded_sums,
       .output_products = output_products,
+      .mean_distances = mean_distances,
       .refined_sums = refined_sums,
       .rescore = rescore,
       .key_errors = key_errors,

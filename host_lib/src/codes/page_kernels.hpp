@@ -132,17 +132,31 @@ struct RefinedRow {
   std::int16_t fraction;
 };
 
-/// Granules of a page in a row: kNoLog16 where there is nothing.
+/// Means of pages before a row's output o, none more than kShortDistance octaves from it.
+struct DistantMeans {
+  const std::int64_t* products;  ///< Of means and output,
+  const std::int64_t* squares;   ///< and of means.
+  const std::int32_t* powers;    ///< 2^powers is a unit of a mean.
+  const std::int32_t* spreads;   ///< |r|^2 of the mean token, or very small.
+  std::size_t pages;
+  std::int64_t output_squares;
+  std::int32_t output_power;
+};
+inline constexpr int kShortDistance = 11;  ///< Squares fit 64 bits.
+
+/// Granules of pages that lie one behind the other, of rows: kNoLog16 where there is nothing.
 struct GranuleTerms {
-  const std::int16_t* keys;  ///< K'
+  const std::int16_t* keys;       ///< K', [pages][rows][key_count],
+  const std::int16_t* values;     ///< V', [pages][rows][value_count],
+  const std::int16_t* shares;     ///< and a'.
+  const std::uint8_t* planes;     ///< Of V, [pages][value_count].
+  const std::int32_t* of_keys;    ///< c + d^2, [pages][rows], or very small.
+  const std::int32_t* of_values;  ///< c + rho, and what a has besides.
+  const std::int32_t* of_shares;
+  std::size_t pages;
+  std::size_t rows;
   std::size_t key_count;
-  std::int32_t of_keys;        ///< c + d^2, or very small.
-  const std::int16_t* values;  ///< V'
-  const std::int16_t* shares;  ///< a'
-  const std::uint8_t* planes;  ///< Of V, by granule.
   std::size_t value_count;
-  std::int32_t of_values;  ///< c + rho, and what a has besides.
-  std::int32_t of_shares;
 };
 
 /// Powers of K and V at 24 fraction bits, and of a of granules with planes.
@@ -207,11 +221,11 @@ struct PageKernels {
   void (*key_logs)(const ErrorPage& page, const ErrorRow* rows, std::size_t count,
                    const GranuleTokens& granules, std::int16_t* logs);
 
-  /// V' and a' of rows, [rows][2][granules]; `valued` are tokens by planes of V, from 2 to
+  /// V' and a' of rows, [rows][granules] each; `valued` are tokens by planes of V, from 2 to
   /// VALUE_CODE_PLANES.
   void (*value_logs)(const ErrorPage& page, const ErrorRow* rows, std::size_t count,
                      const GranuleTokens& granules, const ValueLengths& lengths,
-                     const std::uint64_t* valued, std::int16_t* logs);
+                     const std::uint64_t* valued, std::int16_t* values, std::int16_t* shares);
 
   /// The largest of scores of some tokens, of which there are any.
   std::int16_t (*largest)(const std::int16_t* scores, std::uint64_t tokens);
@@ -237,9 +251,12 @@ struct PageKernels {
   void (*coded_sums)(const PlaneRows& values, const std::uint16_t* shares, std::size_t rows,
                      std::int32_t* sums);
 
-  /// Sums of products of a mean with rows of outputs, `padded` numbers each, zero behind `dim`.
-  void (*output_products)(const std::int8_t* mean, const std::int16_t* outputs, std::size_t dim,
-                          std::size_t padded, std::size_t rows, std::int64_t* products);
+  /// Sums of products of means with an output, zero behind `dim`.
+  void (*output_products)(const std::int8_t* const* means, std::size_t pages,
+                          const std::int16_t* output, std::size_t dim, std::int64_t* products);
+
+  /// d^2 (13.3) of pages in a row.
+  void (*mean_distances)(const DistantMeans& means, std::int32_t* distances);
 
   /// x (12.3) of tokens of two planes to four: sums[rows][PAGE_TOKENS], of other tokens as they
   /// were.
@@ -265,8 +282,9 @@ struct PageKernels {
   /// Which of a page's tokens have at least that.
   std::uint64_t (*at_least)(const std::int16_t* numbers, std::int16_t least);
 
-  /// What granules' logarithms say of errors (13.4), all `count` of a page in a row.
-  GranuleTotals (*total)(const GranuleTerms& terms, std::int16_t* keys, std::int16_t* prices);
+  /// K and prices of granules (13.4), laid out as terms are, in 16 bits. Adds to rows' totals.
+  void (*total)(const GranuleTerms& terms, std::int16_t* keys, std::int16_t* prices,
+                GranuleTotals* totals);
 };
 
 /// Tables of the kernels, laid out for vectors.
@@ -274,7 +292,7 @@ struct KernelTables {
   alignas(64) std::uint16_t mantissas[128];    ///< E
   alignas(64) std::int16_t fractions[32];      ///< 2^14 * 2^(-i/16), twice, from G.
   alignas(64) std::int16_t first_steps[32];    ///< Steps surely reached, by the upper 6 bits of 16.
-  alignas(64) std::int64_t wide_octaves[16];   ///< G
+  alignas(64) std::int32_t wide_octaves[16];   ///< G
   alignas(64) std::int8_t sum_excess[128];     ///< A, 0 from 96 on.
   alignas(64) std::uint16_t before_steps[32];  ///< The last of 16 bits before a step.
 };

@@ -54,21 +54,6 @@ inline __m512i load_mean(const std::int8_t* mean, std::size_t dim, std::size_t c
   return _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(mask, mean + channel));
 }
 
-/// A mean as 16-bit numbers, zero behind its own in the last vector.
-class WideMean {
- public:
-  WideMean(const std::int8_t* mean, std::size_t dim) {
-    for (std::size_t c = 0; c < dim; c += kHalf) {
-      _mm512_store_si512(wide_ + c, load_mean(mean, dim, c));
-    }
-  }
-  /// A vector from a channel on, which is a multiple of kHalf.
-  [[nodiscard]] __m512i at(std::size_t channel) const { return _mm512_load_si512(wide_ + channel); }
-
- private:
-  alignas(64) std::int16_t wide_[NKV_MAX_HEAD_DIM + kHalf];
-};
-
 inline constexpr std::size_t kQuad = 4;  ///< Tokens whose rows of a plane are loaded at once.
 
 /// Bits of four tokens' rows in a plane, up to 128 channels from a byte on: a token in each

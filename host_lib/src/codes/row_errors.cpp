@@ -39,7 +39,8 @@ void RowErrors::reset(const CodeState& state) {
   value_count_ = state.value_granules().count;
   logs_.reset(state);
   const std::size_t granules = state.pages().size() * (key_count_ + value_count_);
-  energies_.reserve(granules * rows_);
+  key_energies_.reserve(state.pages().size() * rows_ * key_count_);
+  prices_.reserve(state.pages().size() * rows_ * value_count_);
   page_errors_.reserve(granules + NKV_PAGE_TOKENS);
   scales_.resize(state.pages().size());
   goals_.resize(rows_);
@@ -48,31 +49,74 @@ void RowErrors::reset(const CodeState& state) {
   left_.clear();
 }
 
-void RowErrors::measure_page(const CodeState& state, std::size_t page, std::span<Part> parts) {
-  const CodedPage& coded = state.pages()[page];
-  if (coded.coded() == 0) return;
-  const ValueScale& scale = scales_[page];
-  std::array<std::int64_t, NKV_MAX_GROUP> products;
-  kernels_->output_products(coded.values.mean, outputs_.data(), goals_[0].output.size(), padded_,
-                            rows_, products.data());
+/// d^2 of some pages, at most kPagesAtATime.
+void RowErrors::find_distances(const CodeState& state, std::size_t begin, std::size_t end,
+                               std::size_t row, std::int32_t* distances) const {
+  const RowGoal& goal = goals_[row];
+  std::array<const std::int8_t*, kPagesAtATime> means{};
+  std::array<std::int64_t, kPagesAtATime> products{};
+  bool are_all_near = true;
+  for (std::size_t page = begin; page < end; ++page) {
+    means[page - begin] = state.pages()[page].values.mean;
+    are_all_near &= std::abs(scales_.powers[page] - goal.power) <= kShortDistance;
+  }
+  kernels_->output_products(means.data(), end - begin, outputs_.data() + row * padded_,
+                            goal.output.size(), products.data());
+  if (are_all_near) {
+    kernels_->mean_distances({.products = products.data(),
+                              .squares = scales_.squares.data() + begin,
+                              .powers = scales_.powers.data() + begin,
+                              .spreads = scales_.spreads.data() + begin,
+                              .pages = end - begin,
+                              .output_squares = goal.squares,
+                              .output_power = goal.power},
+                             distances);
+    return;
+  }
+  for (std::size_t page = begin; page < end; ++page) {
+    distances[page - begin] =
+        mean_distance(scales_.powers[page], scales_.at(page), products[page - begin], goal);
+  }
+}
+
+/// Of pages that are all coded, at most kPagesAtATime.
+void RowErrors::measure_pages(const CodeState& state, std::size_t begin, std::size_t end,
+                              std::span<Part> parts) {
+  constexpr std::size_t kMost = kPagesAtATime * NKV_MAX_GROUP;
+  std::array<std::int32_t, kMost> of_keys;
+  std::array<std::int32_t, kMost> of_values;
+  std::array<std::int32_t, kMost> of_shares;
+  std::array<std::int32_t, kPagesAtATime> distances;
   for (std::size_t row = 0; row < rows_; ++row) {
-    const int distance = mean_distance(coded, scale, products[row], goals_[row]);
-    distances_[page * rows_ + row] = distance;
-    const int energy = this->energy(state.row_page(page, row), row);
-    const std::int16_t* const values = logs_.values(page, row);
-    const GranuleTerms terms{.keys = logs_.keys(page, row),
-                             .key_count = key_count_,
-                             .of_keys = energy + distance,
-                             .values = values,
-                             .shares = values + value_count_,
-                             .planes = state.value_planes(page),
-                             .value_count = value_count_,
-                             .of_values = energy + scale.residual,
-                             .of_shares = (energy >> 1) + (scale.residual >> 1)};
-    std::int16_t* const own = energies(page, row);
-    const GranuleTotals totals = kernels_->total(terms, own, own + key_count_);
-    parts[row].total += totals.energy;
-    parts[row].coherent += totals.coherent;
+    find_distances(state, begin, end, row, distances.data());
+    for (std::size_t page = begin; page < end; ++page) {
+      const std::size_t at = (page - begin) * rows_ + row;
+      const int energy = this->energy(state.row_page(page, row), row);
+      const int residual = scales_.residuals[page];
+      distances_[page * rows_ + row] = distances[page - begin];
+      of_keys[at] = energy + distances[page - begin];
+      of_values[at] = energy + residual;
+      of_shares[at] = (energy >> 1) + (residual >> 1);
+    }
+  }
+  std::array<GranuleTotals, NKV_MAX_GROUP> totals;
+  std::fill_n(totals.begin(), rows_, GranuleTotals{});
+  kernels_->total({.keys = logs_.keys(begin),
+                   .values = logs_.values(begin),
+                   .shares = logs_.shares(begin),
+                   .planes = state.value_planes(begin),
+                   .of_keys = of_keys.data(),
+                   .of_values = of_values.data(),
+                   .of_shares = of_shares.data(),
+                   .pages = end - begin,
+                   .rows = rows_,
+                   .key_count = key_count_,
+                   .value_count = value_count_},
+                  key_energies_.data() + begin * rows_ * key_count_,
+                  prices_.data() + begin * rows_ * value_count_, totals.data());
+  for (std::size_t row = 0; row < rows_; ++row) {
+    parts[row].total += totals[row].energy;
+    parts[row].coherent += totals[row].coherent;
   }
 }
 
@@ -91,8 +135,12 @@ void RowErrors::measure(const CodeState& state, const CodeSums& sums, int value_
   workers->for_each(state.pages().size(), kPagesAtATime,
                     [&](unsigned member, std::size_t begin, std::size_t end) {
                       const auto parts = std::span(parts_).subspan(member * rows_, rows_);
-                      for (std::size_t page = begin; page < end; ++page) {
-                        measure_page(state, page, parts);
+                      while (begin < end) {
+                        std::size_t next = begin;
+                        const std::size_t last = std::min(end, begin + kPagesAtATime);
+                        while (next < last && state.pages()[next].coded() != 0) ++next;
+                        if (next > begin) measure_pages(state, begin, next, parts);
+                        begin = next < last ? next + 1 : next;
                       }
                     });
   left_.clear();
@@ -115,13 +163,16 @@ int RowErrors::energy(const RowPage& page, std::size_t row) const {
 }
 
 void RowErrors::find_page_errors(std::size_t page) {
-  const std::size_t count = key_count_ + value_count_;
-  std::int16_t* const largest = page_errors_.data() + page * count;
-  std::fill_n(largest, count, kNoLog16);
-  for (const std::uint32_t row : left_) {
-    const std::int16_t* const own = energies(page, row);
-    for (std::size_t g = 0; g < count; ++g) largest[g] = std::max(largest[g], own[g]);
-  }
+  const auto raise = [&](const std::int16_t* energies, std::size_t count, std::int16_t* largest) {
+    std::fill_n(largest, count, kNoLog16);
+    for (const std::uint32_t row : left_) {
+      const std::int16_t* const own = energies + (page * rows_ + row) * count;
+      for (std::size_t g = 0; g < count; ++g) largest[g] = std::max(largest[g], own[g]);
+    }
+  };
+  std::int16_t* const largest = page_errors_.data() + page * (key_count_ + value_count_);
+  raise(key_energies_.data(), key_count_, largest);
+  raise(prices_.data(), value_count_, largest + key_count_);
 }
 
 std::array<ErrorHistogram, 2> RowErrors::count(const CodeState& state, Workers* workers) {

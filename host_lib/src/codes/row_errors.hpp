@@ -42,8 +42,9 @@ class RowErrors {
   void reset(const CodeState& state);
 
   [[nodiscard]] GranuleLogs& logs() { return logs_; }
-  [[nodiscard]] ValueScale& scale(std::size_t page) { return scales_[page]; }
-  [[nodiscard]] const ValueScale& scale(std::size_t page) const { return scales_[page]; }
+  [[nodiscard]] ValueScales& scales() { return scales_; }
+  /// |r|^2 of a page's factor 15; kNothing without residuals.
+  [[nodiscard]] int residual(std::size_t page) const { return scales_.residuals[page]; }
 
   /// Measures all rows anew.
   void measure(const CodeState& state, const CodeSums& sums, int value_exponent,
@@ -77,11 +78,11 @@ class RowErrors {
     Int128 coherent = 0;
   };
 
-  void measure_page(const CodeState& state, std::size_t page, std::span<Part> parts);
+  void measure_pages(const CodeState& state, std::size_t begin, std::size_t end,
+                     std::span<Part> parts);
+  void find_distances(const CodeState& state, std::size_t begin, std::size_t end, std::size_t row,
+                      std::int32_t* distances) const;
   void find_page_errors(std::size_t page);
-  [[nodiscard]] std::int16_t* energies(std::size_t page, std::size_t row) const {
-    return energies_.data() + (page * rows_ + row) * (key_count_ + value_count_);
-  }
 
   std::size_t rows_ = 0;
   const PageKernels* kernels_ = nullptr;
@@ -89,10 +90,11 @@ class RowErrors {
   std::size_t value_count_ = 0;
   std::size_t padded_ = 0;  // Channels of an output.
   GranuleLogs logs_;
-  AlignedNumbers<std::int16_t> energies_;     // K and prices, [pages][rows],
-  AlignedNumbers<std::int16_t> page_errors_;  // and the largest ones, [pages].
-  AlignedNumbers<std::int16_t> outputs_;      // o, [rows][padded].
-  std::vector<ValueScale> scales_;
+  AlignedNumbers<std::int16_t> key_energies_;  // K, as logs,
+  AlignedNumbers<std::int16_t> prices_;        // and prices,
+  AlignedNumbers<std::int16_t> page_errors_;   // and the largest ones, [pages].
+  AlignedNumbers<std::int16_t> outputs_;       // o, [rows][padded].
+  ValueScales scales_;
   std::vector<RowGoal> goals_;
   std::vector<std::int32_t> distances_;  // [pages][rows]
   std::vector<std::int64_t> totals_;
