@@ -401,6 +401,27 @@ TEST_P(PageKernelsTest, ErrorsOfGranules) {
   }
 }
 
+TEST_P(PageKernelsTest, ChosenPlanes) {
+  const std::size_t count = kTokens / granule_tokens(dim());
+  constexpr PlaneLevels kLevels{
+      .most = 4, .least = {0, 0, 8, 43, 74}, .falls = {0, 0, 33, 61, 84}, .row_worth = 16};
+  for (int round = 0; round < 100; ++round) {
+    auto errors = random_numbers<std::int16_t>(kTokens, -150, 250, random_);
+    errors[random_() % count] = round % 2 == 0 ? 32767 : -32767;
+    errors[random_() % count] = kNoLog16;
+    const auto own = random_numbers<std::uint8_t>(count, 1, 4, random_);
+    std::array<ChosenGranules, 2> chosen{};
+    std::size_t which = 0;
+    const std::int16_t worth = number(150);
+    expect_same<std::uint8_t>(count, [&](const PageKernels& kernels, std::uint8_t* planes) {
+      chosen[which++] =
+          kernels.choose_planes(errors.data(), own.data(), count, kLevels, worth, planes);
+    });
+    EXPECT_EQ(chosen[0].refined, chosen[1].refined);
+    EXPECT_EQ(chosen[0].rowwise, chosen[1].rowwise);
+  }
+}
+
 TEST_P(PageKernelsTest, TotalsOfErrors) {
   const std::size_t count = kTokens / granule_tokens(dim());
   for (int round = 0; round < 100; ++round) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <optional>
 
@@ -32,21 +33,6 @@ void answer_sums(const AttendContext& context, const CodeScratch& scratch, Atten
   result->traffic += scratch.list.traffic();
   result->nonfinite = scratch.list.hides_nonfinite();
   result->bound.assign(context.query.rows(), 0.0F);
-}
-
-template <typename Item>
-std::uint32_t first_page(std::span<const Item> items) {
-  return items.empty() ? std::numeric_limits<std::uint32_t>::max() : items.front().page;
-}
-
-/// Takes off the items of a page that they begin with.
-template <typename Item>
-std::span<const Item> take_page(std::uint32_t page, std::span<const Item>* items) {
-  std::size_t count = 0;
-  while (count < items->size() && (*items)[count].page == page) ++count;
-  const std::span<const Item> taken = items->first(count);
-  *items = items->subspan(count);
-  return taken;
 }
 
 /// One BOUNDED command.
@@ -102,86 +88,44 @@ class BoundedByCodes {
 
   /// Chooses at the present threshold, and says what that costs.
   Traffic plan() {
-    scratch_->chooser.choose(*threshold_, &scratch_->choice);
-    gather_demands();
+    CodeChoice& choice = scratch_->choice;
+    scratch_->chooser.choose(*threshold_, &choice);
+    if (list().shares_rows()) {
+      for (PageChoice& page : choice.pages) {
+        page.key_rows |= page.value_rows;
+        page.value_rows = page.key_rows;
+      }
+    }
     const bool are_vast = std::ranges::any_of(
         errors().left(), [&](std::uint32_t row) { return errors().total(row) == kMostError; });
-    const Traffic all = costs();
-    if (rounds_ > 0 || !are_vast || scratch_->choice.values.empty()) return all;
     // Where errors are vast, keys come first: they tell what values are worth.
-    kept_values_.swap(scratch_->choice.values);
-    scratch_->choice.values.clear();
-    const std::vector<PageDemand> demands = scratch_->demands;
-    if (!list().shares_rows()) {
-      for (PageDemand& demand : scratch_->demands) demand.value_rows = 0;
-      std::erase_if(scratch_->demands, [](const PageDemand& demand) {
-        return (demand.key_rows | demand.value_rows) == 0;
-      });
+    if (rounds_ == 0 && are_vast && std::ranges::any_of(choice.pages, &PageChoice::has_keys))
+      drop_values();
+    scratch_->demands.clear();
+    for (const PageChoice& page : choice.pages) {
+      if (!page.has_rows()) continue;
+      scratch_->demands.push_back({page.page, page.key_rows, page.value_rows});
     }
-    const Traffic of_keys = costs();
-    if (of_keys.total() > 0) return of_keys;
-    scratch_->choice.values.swap(kept_values_);
-    scratch_->demands = demands;
-    return all;
-  }
-
-  [[nodiscard]] Traffic costs() {
-    const CodeState& state = list().state();
     Traffic traffic = list().costs(scratch_->demands);
-    for (const GranuleChoice& choice : scratch_->choice.keys) {
-      const unsigned now = state.key_planes(choice.page)[choice.granule];
-      traffic.refine += (choice.planes - now) * state.key_granules().bursts;
-    }
-    for (const GranuleChoice& choice : scratch_->choice.values) {
-      const unsigned now = state.value_planes(choice.page)[choice.granule];
-      traffic.value += (choice.planes - now) * state.value_granules().bursts;
-    }
+    traffic.refine += choice.key_planes * list().state().key_granules().bursts;
+    traffic.value += choice.value_planes * list().state().value_granules().bursts;
     return traffic;
   }
 
-  /// Rows of all choices, by page.
-  void gather_demands() {
-    const CodeChoice& choice = scratch_->choice;
-    std::vector<PageDemand>& demands = scratch_->demands;
-    demands.clear();
-    auto key = choice.keys.begin();
-    auto value = choice.values.begin();
-    while (key != choice.keys.end() || value != choice.values.end()) {
-      const bool is_key =
-          value == choice.values.end() || (key != choice.keys.end() && key->page <= value->page);
-      const GranuleChoice& next = is_key ? *key++ : *value++;
-      if (next.rows == 0) continue;
-      if (demands.empty() || demands.back().page != next.page) demands.push_back({next.page});
-      (is_key ? demands.back().key_rows : demands.back().value_rows) |= next.rows;
+  /// All that is chosen of values alone.
+  void drop_values() {
+    CodeChoice& choice = scratch_->choice;
+    choice.value_planes = 0;
+    for (PageChoice& page : choice.pages) {
+      page.value_planes = {};
+      if (!list().shares_rows()) page.value_rows = 0;
     }
-    if (!list().shares_rows()) return;
-    for (PageDemand& demand : demands) {
-      demand.key_rows |= demand.value_rows;
-      demand.value_rows = demand.key_rows;
-    }
-  }
-
-  /// What is chosen, by page.
-  void gather_pages() {
-    std::vector<std::uint32_t>& pages = scratch_->pages;
-    std::vector<PageChoice>& choices = scratch_->page_choices;
-    pages.clear();
-    choices.clear();
-    std::span<const PageDemand> demands = scratch_->demands;
-    std::span<const GranuleChoice> keys = scratch_->choice.keys;
-    std::span<const GranuleChoice> values = scratch_->choice.values;
-    while (!demands.empty() || !keys.empty() || !values.empty()) {
-      PageChoice& next = choices.emplace_back();
-      next.page = std::min({first_page(demands), first_page(keys), first_page(values)});
-      next.has_rows = !take_page(next.page, &demands).empty();
-      next.keys = take_page(next.page, &keys);
-      next.values = take_page(next.page, &values);
-      pages.push_back(next.page);
-    }
+    std::erase_if(choice.pages, std::not_fn(&PageChoice::has_keys));
   }
 
   Outcome take(const Traffic& planned) {
-    gather_pages();
+    scratch_->pages.clear();
+    for (const PageChoice& page : scratch_->choice.pages) scratch_->pages.push_back(page.page);
     // Where a round touches most pages, all of them are summed anew.
     const bool are_few = 2 * scratch_->pages.size() < list().state().pages().size();
     if (are_few) list().take_out(scratch_->pages, &scratch_->sums);
@@ -189,7 +133,7 @@ class BoundedByCodes {
     if (!outcome.ok()) return outcome;
     list().traffic().refine += planned.refine;
     list().traffic().value += planned.value - list().costs(scratch_->demands).value;
-    list().read_planes(scratch_->page_choices, &errors());
+    list().read_planes(scratch_->choice.pages, &errors());
     if (are_few) {
       list().put_back(scratch_->pages, &scratch_->sums);
     } else {
@@ -226,7 +170,6 @@ class BoundedByCodes {
   CodeScratch* scratch_;
   AttendResult* result_;
   std::optional<int> threshold_;
-  std::vector<GranuleChoice> kept_values_;
   unsigned rounds_ = 0;
 };
 

@@ -19,7 +19,6 @@ struct CodeScratch {
   GranuleChooser chooser;
   CodeChoice choice;
   std::vector<PageDemand> demands;
-  std::vector<PageChoice> page_choices;
   std::vector<std::uint64_t> tokens;
   std::vector<std::uint32_t> pages;
   std::vector<std::int64_t> scores;

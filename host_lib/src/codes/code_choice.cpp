@@ -19,34 +19,19 @@ std::int16_t bounded(int rest) {
   return static_cast<std::int16_t>(std::clamp(rest, -kFarError, kFarError));
 }
 
-/// Granules of errors of at least `worth`.
-std::uint64_t worthwhile(const std::int16_t* errors, std::size_t count, int worth,
-                         const PageKernels& kernels) {
-  const auto least = static_cast<std::int16_t>(std::max<int>(worth, kNoLog16 + 1));
-  const std::uint64_t all =
-      count == NKV_PAGE_TOKENS ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
-  return kernels.at_least(errors, least) & all;
+/// What a token's error is from which on its row is worth reading, by log2 of a granule's tokens.
+constexpr std::array<std::int16_t, 6> kRowWorths = {64, 48, 32, 16, 0, -16};
+
+PlaneLevels levels_of(const PlaneLevels& levels, const Granules& granules) {
+  PlaneLevels own = levels;
+  own.row_worth = kRowWorths[static_cast<std::size_t>(std::countr_zero(granules.tokens))];
+  return own;
 }
 
-}  // namespace
-
-/// How a tensor's granules are read, in sixteenths of octaves of what a burst of a plane is worth.
-struct GranuleChooser::Levels {
-  /// The error of a granule before it has more planes than the scan read, from which on these are
-  /// worth reading.
-  struct Level {
-    std::uint8_t planes;
-    std::int16_t least;
-  };
-  std::array<Level, 3> levels;
-  std::array<std::int16_t, NKV_KEY_CODE_PLANES + 1> falls;  ///< Of it, by planes.
-  bool are_keys;
-};
-
-namespace {
-
-/// What a token's error is from which on its row is worth reading, by log2 of a granule's tokens.
-constexpr std::array<int, 6> kRowWorths = {64, 48, 32, 16, 0, -16};
+constexpr PlaneLevels kOfKeys{
+    .most = 4, .least = {0, 0, 8, 43, 74}, .falls = {0, 0, 33, 61, 84}, .row_worth = 0};
+constexpr PlaneLevels kOfValues{
+    .most = 3, .least = {0, 0, 24, 64, 0}, .falls = {0, 0, 50, 78, 0}, .row_worth = 0};
 
 }  // namespace
 
@@ -92,62 +77,62 @@ void GranuleChooser::find_prices(std::size_t page, int worth, int planes) {
                    lengths_, planes, token_errors_.data());
 }
 
-void GranuleChooser::choose_of(const PageGranules& some, const Levels& levels,
-                               const Granules& granules, int worth,
-                               std::vector<GranuleChoice>* choices) {
-  const int row_worth = kRowWorths[static_cast<std::size_t>(std::countr_zero(granules.tokens))];
+/// Gives the rows that are chosen; adds tokens that get more planes, and how many these are.
+template <typename Tokens, typename FindErrors>
+std::uint64_t GranuleChooser::choose_of(const PageGranules& some, const PlaneLevels& levels,
+                                        const Granules& granules, int worth,
+                                        const FindErrors& find_errors, Tokens* tokens,
+                                        std::uint64_t* planes) {
+  std::array<std::uint8_t, NKV_PAGE_TOKENS> next;
+  ChosenGranules chosen = kernels_->choose_planes(some.errors, some.planes, granules.count, levels,
+                                                  static_cast<std::int16_t>(worth), next.data());
+  std::uint64_t rows = 0;
   // The planes that token_errors_ are of.
   std::optional<std::pair<std::uint8_t, std::uint8_t>> found;
-  for_each_bit(some.chosen, [&](std::size_t number) {
-    const std::uint8_t now = some.planes[number];
-    const int error = some.errors[number] - worth + levels.falls[now];
-    std::uint8_t planes = now;
-    for (const Levels::Level& level : levels.levels) {
-      if (error >= level.least) planes = std::max(planes, level.planes);
+  for_each_bit(chosen.rowwise, [&](std::size_t number) {
+    const std::pair wanted{some.planes[number], next[number]};
+    if (found != wanted) find_errors(wanted.first, wanted.second);
+    found = wanted;
+    const std::uint64_t unread = granules.mask(number) & some.unread;
+    std::uint64_t own = kernels_->at_least(token_errors_.data(), levels.row_worth) & unread;
+    if (4 * std::popcount(own) >= 3 * std::popcount(unread)) {
+      own = unread;
+      chosen.refined &= ~(std::uint64_t{1} << number);
     }
-    std::uint64_t rows = 0;
-    if (error - levels.falls[planes] >= row_worth) {
-      const std::pair wanted{now, planes};
-      if (found != wanted && levels.are_keys) find_key_errors(some.page, worth, now, planes);
-      if (found != wanted && !levels.are_keys) find_prices(some.page, worth, planes);
-      found = wanted;
-      const std::uint64_t unread = granules.mask(number) & some.unread;
-      rows =
-          kernels_->at_least(token_errors_.data(), static_cast<std::int16_t>(row_worth)) & unread;
-      if (4 * std::popcount(rows) >= 3 * std::popcount(unread)) {
-        rows = unread;
-        planes = now;
-      }
-    }
-    if (rows == 0 && planes == now) return;
-    choices->push_back(
-        {static_cast<std::uint32_t>(some.page), static_cast<std::uint8_t>(number), planes, rows});
+    rows |= own;
   });
+  for_each_bit(chosen.refined, [&](std::size_t number) {
+    (*tokens)[next[number]] |= granules.mask(number);
+    *planes += next[number] - std::uint64_t{some.planes[number]};
+  });
+  return rows;
 }
 
 void GranuleChooser::choose(int threshold, CodeChoice* choice) {
-  static constexpr Levels kOfKeys{
-      .levels = {{{2, 8}, {3, 43}, {4, 74}}}, .falls = {0, 0, 33, 61, 84}, .are_keys = true};
-  static constexpr Levels kOfValues{
-      .levels = {{{2, 24}, {3, 64}, {3, 64}}}, .falls = {0, 0, 50, 78, 0}, .are_keys = false};
-  choice->clear();
   const Granules& of_keys = state_->key_granules();
   const Granules& of_values = state_->value_granules();
   const int key_worth = 4 * threshold + log2_sixteenths(of_keys.bursts);
   const int value_worth = 4 * threshold + log2_sixteenths(of_values.bursts);
-  for (std::size_t page = 0; page < state_->pages().size(); ++page) {
+  const PlaneLevels key_levels = levels_of(kOfKeys, of_keys);
+  const PlaneLevels value_levels = levels_of(kOfValues, of_values);
+  choice->pages.clear();
+  choice->key_planes = choice->value_planes = 0;
+  for (std::uint32_t page = 0; page < state_->pages().size(); ++page) {
     const std::uint64_t coded = state_->pages()[page].coded();
     if (coded == 0) continue;
-    const std::int16_t* const keys = errors_->page_errors(page);
-    const std::int16_t* const prices = keys + of_keys.count;
+    const std::int16_t* const errors = errors_->page_errors(page);
     const PageReads& reads = state_->reads()[page];
-    choose_of({page, keys, state_->key_planes(page),
-               worthwhile(keys, of_keys.count, key_worth, *kernels_), coded & ~reads.key_rows},
-              kOfKeys, of_keys, key_worth, &choice->keys);
-    choose_of(
-        {page, prices, state_->value_planes(page),
-         worthwhile(prices, of_values.count, value_worth, *kernels_), coded & ~reads.value_rows},
-        kOfValues, of_values, value_worth, &choice->values);
+    PageChoice own{.page = page};
+    own.key_rows = choose_of(
+        {page, errors, state_->key_planes(page), coded & ~reads.key_rows}, key_levels, of_keys,
+        key_worth, [&](int now, int planes) { find_key_errors(page, key_worth, now, planes); },
+        &own.key_planes, &choice->key_planes);
+    own.value_rows = choose_of(
+        {page, errors + of_keys.count, state_->value_planes(page), coded & ~reads.value_rows},
+        value_levels, of_values, value_worth,
+        [&](int, int planes) { find_prices(page, value_worth, planes); }, &own.value_planes,
+        &choice->value_planes);
+    if (own.has_keys() || own.has_values()) choice->pages.push_back(own);
   }
 }
 

@@ -16,23 +16,28 @@ namespace nearkv {
 inline constexpr int kLeastThreshold = ErrorHistogram::kLeastThreshold;
 inline constexpr int kThresholdStep = 4;
 
-/// One granule that is chosen: what there will be of it.
-struct GranuleChoice {
-  std::uint32_t page;
-  std::uint8_t granule;
-  std::uint8_t planes;  ///< No fewer than now.
-  std::uint64_t rows;   ///< Tokens whose rows are read, besides those that have been.
+/// What is chosen of one page.
+struct PageChoice {
+  std::uint32_t page = 0;      ///< Among the listed ones.
+  std::uint64_t key_rows = 0;  ///< Tokens whose rows are read, besides those that have been.
+  std::uint64_t value_rows = 0;
+  PlaneTokens key_planes{};  ///< Tokens of granules that get so many planes, more than now.
+  ValueTokens value_planes{};
+
+  [[nodiscard]] bool has_rows() const { return (key_rows | value_rows) != 0; }
+  [[nodiscard]] bool has_keys() const {
+    return (key_rows | key_planes[2] | key_planes[3] | key_planes[4]) != 0;
+  }
+  [[nodiscard]] bool has_values() const {
+    return (value_rows | value_planes[2] | value_planes[3]) != 0;
+  }
 };
 
-/// What is to be read of both tensors, in page order.
+/// What is to be read, in page order.
 struct CodeChoice {
-  std::vector<GranuleChoice> keys;
-  std::vector<GranuleChoice> values;
-
-  void clear() {
-    keys.clear();
-    values.clear();
-  }
+  std::vector<PageChoice> pages;
+  std::uint64_t key_planes = 0;  ///< Of granules, all of them.
+  std::uint64_t value_planes = 0;
 };
 
 /// t. `last` is that of the round before, if it bounds this one.
@@ -48,19 +53,18 @@ class GranuleChooser {
   void choose(int threshold, CodeChoice* choice);
 
  private:
-  struct Levels;
-
   /// A tensor's granules of a page.
   struct PageGranules {
     std::size_t page;
     const std::int16_t* errors;
     const std::uint8_t* planes;
-    std::uint64_t chosen;  ///< As bits.
     std::uint64_t unread;  ///< Tokens without a row.
   };
 
-  void choose_of(const PageGranules& some, const Levels& levels, const Granules& granules,
-                 int worth, std::vector<GranuleChoice>* choices);
+  template <typename Tokens, typename FindErrors>
+  std::uint64_t choose_of(const PageGranules& some, const PlaneLevels& levels,
+                          const Granules& granules, int worth, const FindErrors& find_errors,
+                          Tokens* tokens, std::uint64_t* planes);
   void find_key_errors(std::size_t page, int worth, int now, int planes);
   void find_prices(std::size_t page, int worth, int planes);
 

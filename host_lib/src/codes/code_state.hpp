@@ -38,6 +38,7 @@ struct RowPage {
 
 /// Tokens of a page's keys by how many planes of them are read.
 using PlaneTokens = std::array<std::uint64_t, NKV_KEY_CODE_PLANES + 1>;
+using ValueTokens = std::array<std::uint64_t, NKV_VALUE_CODE_PLANES + 1>;  ///< The same of V.
 
 /// What has been read of a page besides its plane 0.
 struct PageReads {
@@ -46,7 +47,7 @@ struct PageReads {
   /// Tokens of granules of K with so many planes, where those were ever more than one,
   PlaneTokens refined{};
   /// and of granules of V.
-  std::array<std::uint64_t, NKV_VALUE_CODE_PLANES + 1> valued{};
+  ValueTokens valued{};
   std::int32_t first_exact = -1;  ///< The last key row read, as a place among ExactRow.
 
   [[nodiscard]] std::uint64_t alone() const { return key_rows | value_rows; }
@@ -72,6 +73,15 @@ struct Granules {
   /// Tokens of a granule.
   [[nodiscard]] std::uint64_t mask(std::size_t number) const {
     return ((std::uint64_t{1} << tokens) - 1) << (number * tokens);
+  }
+  /// Calls use(number) for the granules that some tokens are all of.
+  template <typename Use>
+  void for_each(std::uint64_t some, const Use& use) const {
+    while (some != 0) {
+      const std::size_t number = static_cast<std::size_t>(std::countr_zero(some)) / tokens;
+      use(number);
+      some &= ~mask(number);
+    }
   }
 };
 
@@ -124,14 +134,12 @@ class CodeState {
     return value_planes_.data() + page * value_granules_.count;
   }
 
-  /// A granule has so many planes from now on.
-  void set_key_planes(std::size_t page, std::size_t granule, unsigned planes) {
-    set_planes(planes, key_granules_.mask(granule), &key_planes(page)[granule],
-               reads_[page].refined);
+  /// The granules of some tokens have so many planes from now on.
+  void set_key_planes(std::size_t page, std::uint64_t tokens, std::size_t planes) {
+    set_planes(key_granules_, tokens, planes, key_planes(page), reads_[page].refined);
   }
-  void set_value_planes(std::size_t page, std::size_t granule, unsigned planes) {
-    set_planes(planes, value_granules_.mask(granule), &value_planes(page)[granule],
-               reads_[page].valued);
+  void set_value_planes(std::size_t page, std::uint64_t tokens, std::size_t planes) {
+    set_planes(value_granules_, tokens, planes, value_planes(page), reads_[page].valued);
   }
 
   /// Adds a token whose key row was read; its logits are the caller's to fill in.
@@ -164,11 +172,12 @@ class CodeState {
   static constexpr int kFlatVariance = -(1 << 20);
 
  private:
-  static void set_planes(unsigned planes, std::uint64_t tokens, std::uint8_t* own,
-                         std::span<std::uint64_t> sets) {
-    sets[*own] &= ~tokens;
+  static void set_planes(const Granules& granules, std::uint64_t tokens, std::size_t planes,
+                         std::uint8_t* own, std::span<std::uint64_t> sets) {
+    for (std::uint64_t& set : sets) set &= ~tokens;
     sets[planes] |= tokens;
-    *own = static_cast<std::uint8_t>(planes);
+    granules.for_each(tokens,
+                      [&](std::size_t number) { own[number] = static_cast<std::uint8_t>(planes); });
   }
 
   const CodeQuery* query_;

@@ -357,7 +357,7 @@ void CodedList::read_planes(std::span<const PageChoice> choices, RowErrors* erro
       choices.size(), kRowPagesAtATime, [&](unsigned member, std::size_t begin, std::size_t end) {
         Worker& worker = *workers_[member];
         for (std::size_t i = begin; i < end; ++i) {
-          if (i + 1 < end) fetch_key_planes(choices[i + 1]);
+          if (i + 1 < end) fetch_planes(choices[i + 1]);
           const std::size_t page = choices[i].page;
           if (take_planes(choices[i], &worker.scorer)) {
             is_loud.store(true, std::memory_order_relaxed);
@@ -368,12 +368,21 @@ void CodedList::read_planes(std::span<const PageChoice> choices, RowErrors* erro
   is_loud_ |= is_loud.load(std::memory_order_relaxed);
 }
 
-/// Asks for the planes of keys that a choice adds, before they are taken.
-void CodedList::fetch_key_planes(const PageChoice& choice) const {
+/// Asks for the planes that a choice adds, before they are taken.
+void CodedList::fetch_planes(const PageChoice& choice) const {
   const CodedPage& coded = state_.pages()[choice.page];
-  const std::uint8_t* const planes = state_.key_planes(choice.page);
-  for (const GranuleChoice& key : choice.keys) {
-    fetch_granule(coded.keys, state_.key_granules(), key.granule, planes[key.granule], key.planes);
+  for (std::size_t planes = 2; planes < choice.key_planes.size(); ++planes) {
+    state_.key_granules().for_each(choice.key_planes[planes], [&](std::size_t number) {
+      fetch_granule(coded.keys, state_.key_granules(), number,
+                    state_.key_planes(choice.page)[number], planes);
+    });
+  }
+  // Values are summed later.
+  for (std::size_t planes = 2; planes < choice.value_planes.size(); ++planes) {
+    state_.value_granules().for_each(choice.value_planes[planes], [&](std::size_t number) {
+      fetch_granule(coded.values, state_.value_granules(), number,
+                    state_.value_planes(choice.page)[number], planes);
+    });
   }
 }
 
@@ -395,18 +404,20 @@ bool CodedList::take_planes(const PageChoice& choice, PageScorer* scorer) {
   const std::uint64_t unread = state_.pages()[page].visible & ~state_.reads()[page].key_rows;
   PlaneTokens refined{};
   bool is_refined = false;
-  for (const GranuleChoice& key : choice.keys) {
-    if (key.planes == state_.key_planes(page)[key.granule]) continue;
-    state_.set_key_planes(page, key.granule, key.planes);
-    refined[key.planes] |= state_.key_granules().mask(key.granule) & unread;
+  for (std::size_t planes = 2; planes < refined.size(); ++planes) {
+    const std::uint64_t tokens = choice.key_planes[planes];
+    if (tokens == 0) continue;
+    state_.set_key_planes(page, tokens, planes);
+    refined[planes] = tokens & unread;
     is_refined = true;
   }
-  for (const GranuleChoice& value : choice.values) {
-    state_.set_value_planes(page, value.granule, value.planes);
+  for (std::size_t planes = 2; planes < choice.value_planes.size(); ++planes) {
+    const std::uint64_t tokens = choice.value_planes[planes];
+    if (tokens != 0) state_.set_value_planes(page, tokens, planes);
   }
   const bool is_loud = is_refined && scorer->refine(page, refined);
   // Planes of values change no weight.
-  if (is_refined || choice.has_rows) scorer->weigh(page);
+  if (is_refined || choice.has_rows()) scorer->weigh(page);
   return is_loud;
 }
 

@@ -31,14 +31,6 @@ struct PageDemand {
   std::uint64_t value_rows = 0;
 };
 
-/// What is chosen of one page.
-struct PageChoice {
-  std::uint32_t page = 0;  ///< Among the listed ones.
-  bool has_rows = false;   ///< Whether rows of it are read.
-  std::span<const GranuleChoice> keys;
-  std::span<const GranuleChoice> values;
-};
-
 /// What a scan makes of each page.
 enum class ScanFor {
   kSearch,   ///< Scores by a search's own scale (14.2),
@@ -122,7 +114,7 @@ class CodedList {
   template <typename Visit>
   void for_each_page(const Visit& visit);
   void fetch_next(const PageView& view, const PageDemand& next) const;
-  void fetch_key_planes(const PageChoice& choice) const;
+  void fetch_planes(const PageChoice& choice) const;
   void fetch_values(std::size_t page) const;
   bool take_planes(const PageChoice& choice, PageScorer* scorer);
   [[nodiscard]] std::vector<std::int64_t> references() const;

@@ -273,6 +273,42 @@ void prices(const ErrorPage& page, const ErrorRow* rows, const PriceRest* rests,
   }
 }
 
+/// Numbers by planes as a table.
+__m512i load_levels(const std::int16_t* numbers) {
+  return _mm512_castsi128_si512(_mm_maskz_loadu_epi16(0x1F, numbers));
+}
+
+ChosenGranules choose_planes(const std::int16_t* errors, const std::uint8_t* own, std::size_t count,
+                             const PlaneLevels& levels, std::int16_t worth, std::uint8_t* planes) {
+  const __m512i falls = load_levels(levels.falls);
+  const __m512i worths = _mm512_set1_epi16(worth);
+  ChosenGranules chosen{};
+  for (std::size_t g = 0; g < count; g += kHalf) {
+    const std::size_t left = count - g;
+    const auto all = static_cast<__mmask32>(left < kHalf ? (1U << left) - 1 : ~0U);
+    const __m512i error = load(errors + g);
+    const __m512i now = _mm512_cvtepu8_epi16(_mm256_maskz_loadu_epi8(all, own + g));
+    const __mmask32 some = _mm512_mask_cmpge_epi16_mask(
+        _mm512_mask_cmpneq_epi16_mask(all, error, _mm512_set1_epi16(kNoLog16)), error, worths);
+    const __m512i before =
+        _mm512_adds_epi16(_mm512_subs_epi16(error, worths), _mm512_permutexvar_epi16(now, falls));
+    __m512i next = now;
+    for (int more = 2; more <= levels.most; ++more) {
+      const __mmask32 reached =
+          _mm512_mask_cmpge_epi16_mask(some, before, _mm512_set1_epi16(levels.least[more]));
+      next = _mm512_mask_max_epi16(next, reached, next,
+                                   _mm512_set1_epi16(static_cast<std::int16_t>(more)));
+    }
+    const __m512i rest = _mm512_subs_epi16(before, _mm512_permutexvar_epi16(next, falls));
+    _mm256_mask_storeu_epi8(planes + g, all, _mm512_cvtepi16_epi8(next));
+    chosen.refined |= std::uint64_t{_mm512_cmpneq_epi16_mask(now, next)} << g;
+    chosen.rowwise |=
+        std::uint64_t{_mm512_mask_cmpge_epi16_mask(some, rest, _mm512_set1_epi16(levels.row_worth))}
+        << g;
+  }
+  return chosen;
+}
+
 std::uint64_t at_least(const std::int16_t* numbers, std::int16_t least) {
   const __m512i bound = _mm512_set1_epi16(least);
   return _mm512_cmpge_epi16_mask(load(numbers), bound) |
@@ -314,6 +350,7 @@ void avx512::set_error_kernels(PageKernels* kernels) {
   kernels->value_logs = value_logs;
   kernels->key_errors = key_errors;
   kernels->prices = prices;
+  kernels->choose_planes = choose_planes;
   kernels->at_least = at_least;
   kernels->sum_values = sum_values;
 }

@@ -344,6 +344,25 @@ void prices(const ErrorPage& page, const ErrorRow* rows, const PriceRest* rests,
   }
 }
 
+ChosenGranules choose_planes(const std::int16_t* errors, const std::uint8_t* own, std::size_t count,
+                             const PlaneLevels& levels, std::int16_t worth, std::uint8_t* planes) {
+  ChosenGranules chosen{};
+  for (std::size_t g = 0; g < count; ++g) {
+    planes[g] = own[g];
+    if (errors[g] == kNoLog16 || errors[g] < worth) continue;
+    const int error = errors[g] - worth + levels.falls[own[g]];
+    for (int more = 2; more <= levels.most; ++more) {
+      if (error >= levels.least[more]) {
+        planes[g] = std::max(planes[g], static_cast<std::uint8_t>(more));
+      }
+    }
+    const std::uint64_t bit = std::uint64_t{1} << g;
+    if (planes[g] != own[g]) chosen.refined |= bit;
+    if (error - levels.falls[planes[g]] >= levels.row_worth) chosen.rowwise |= bit;
+  }
+  return chosen;
+}
+
 std::uint64_t at_least(const std::int16_t* numbers, std::int16_t least) {
   std::uint64_t some = 0;
   for (std::size_t t = 0; t < kTokens; ++t) {
@@ -506,6 +525,7 @@ const PageKernels& portable_page_kernels() {
       .rescore = rescore,
       .key_errors = key_errors,
       .prices = prices,
+      .choose_planes = choose_planes,
       .at_least = at_least,
       .total = total,
   };

@@ -119,6 +119,20 @@ struct PriceRest {
   std::int16_t amplitude;
 };
 
+/// How many planes granules are worth, in sixteenths of octaves of what a burst of one is worth.
+struct PlaneLevels {
+  int most;                ///< Planes.
+  std::int16_t least[5];   ///< The error before there were planes from which on so many are read,
+  std::int16_t falls[5];   ///< and by how much less it is by so many.
+  std::int16_t row_worth;  ///< What is left from which on rows may be worth reading.
+};
+
+/// Granules of a page, as bits.
+struct ChosenGranules {
+  std::uint64_t refined;  ///< Those that are worth more planes than they have,
+  std::uint64_t rowwise;  ///< and those of which rows may be worth reading.
+};
+
 /// A page's values on the whole.
 struct ValueSums {
   std::int64_t squares;  ///< Of the mean.
@@ -278,6 +292,12 @@ struct PageKernels {
   /// of powers (drawn >> 3) + half of |r|^2 + rest.
   void (*prices)(const ErrorPage& page, const ErrorRow* rows, const PriceRest* rests,
                  std::size_t count, const ValueLengths& lengths, int planes, std::int16_t* errors);
+
+  /// Planes (13.6) of the granules of a page, whose errors hold no less than `worth` where they are
+  /// chosen; others keep their own. As many errors may be read as a page has tokens.
+  ChosenGranules (*choose_planes)(const std::int16_t* errors, const std::uint8_t* own,
+                                  std::size_t count, const PlaneLevels& levels, std::int16_t worth,
+                                  std::uint8_t* planes);
 
   /// Which of a page's tokens have at least that.
   std::uint64_t (*at_least)(const std::int16_t* numbers, std::int16_t least);
