@@ -65,11 +65,12 @@ ErrorRow error_row(const CodeState& state, std::size_t page, std::size_t row) {
   const ErrorTables& tables = error_tables();
   const PageReads& reads = state.reads()[page];
   const int lowest = state.lowest_variance(page, row);
-  ErrorRow made{.drawn = state.drawn(page, row),
-                .key_effects = {tables.key.of(lowest)},
-                .value_effects = {tables.value.of(lowest)}};
+  ErrorRow made;
+  made.drawn = state.drawn(page, row);
+  made.key_effects[0] = tables.key.of(lowest);
+  made.value_effects[0] = tables.value.of(lowest);
+  if ((reads.refined[2] | reads.refined[3] | reads.refined[4]) == 0) return made;
   for (std::size_t planes = 2; planes <= NKV_KEY_CODE_PLANES; ++planes) {
-    if (reads.refined[planes] == 0) continue;
     const int own = lowest + kKeyVariances[planes];
     made.key_effects[planes - 1] = tables.key.of(own);
     made.value_effects[planes - 1] = tables.value.of(own);

@@ -32,94 +32,69 @@ void unzip(__m512i* first, __m512i* second) {
   *first = low;
 }
 
-/// Logarithms of sums of 2^terms over granules. A vector has 32 terms, and as many vectors as a
-/// granule has pairs of tokens are summed at once, each pair of a granule in one of them.
-template <std::size_t kGranule>
-class GranuleSums {
- public:
-  explicit GranuleSums(std::int16_t* logs)
-      : logs_(logs),
-        fractions_(load(tables_.fractions)),
-        first_steps_(load(tables_.first_steps)),
-        before_steps_(load(tables_.before_steps)) {}
-
-  void add(__m512i terms) {
-    if constexpr (kGranule == 1) {  // The logarithm of one power.
-      _mm512_storeu_si512(logs_, terms);
-      logs_ += kHalf;
-    } else {
-      terms_[count_++] = terms;
-      if (count_ == kPairs) store(0xFFFF);
-    }
-  }
-
-  void finish() {
-    if (count_ == 0) return;
-    const std::size_t left = count_ * kHalf / kGranule;
-    for (; count_ < kPairs; ++count_) terms_[count_] = _mm512_setzero_si512();
-    store(static_cast<__mmask16>((1U << left) - 1));
-  }
-
- private:
-  static constexpr std::size_t kPairs = kGranule == 1 ? 1 : kGranule / 2;
-
-  void store(__mmask16 some) {
+/// Logarithms of sums of 2^terms over granules of kGranule tokens; make(i) is the i-th vector of 32
+/// terms. As many vectors as a granule has pairs of tokens are summed at once, each pair of a
+/// granule in one of them.
+template <std::size_t kGranule, typename Make>
+void sum_granules(std::size_t vectors, const Make& make, std::int16_t* logs) {
+  constexpr std::size_t kPairs = kGranule / 2;
+  const KernelTables& tables = kernel_tables();
+  const __m512i fractions = load(tables.fractions);
+  const __m512i first_steps = load(tables.first_steps);
+  const __m512i before_steps = load(tables.before_steps);
+  const __m512i least = _mm512_set1_epi32(kNoLog16);
+  for (std::size_t first = 0; first < vectors; first += kPairs, logs += 16) {
+    const std::size_t left = vectors - first;
+    __m512i terms[kPairs];
+#pragma GCC unroll 16
+    for (std::size_t i = 0; i < kPairs; ++i) terms[i] = make(first + (i < left ? i : left - 1));
+#pragma GCC unroll 4
     for (std::size_t apart = 1; apart < kPairs; apart *= 2) {
+#pragma GCC unroll 16
       for (std::size_t i = 0; i < kPairs; ++i) {
-        if ((i & apart) == 0) unzip(&terms_[i], &terms_[i + apart]);
+        if ((i & apart) == 0) unzip(&terms[i], &terms[i + apart]);
       }
     }
-    __m512i largest = terms_[0];
-    for (std::size_t i = 1; i < kPairs; ++i) largest = _mm512_max_epi16(largest, terms_[i]);
+    __m512i largest = terms[0];
+#pragma GCC unroll 16
+    for (std::size_t i = 1; i < kPairs; ++i) largest = _mm512_max_epi16(largest, terms[i]);
     largest = _mm512_max_epi16(largest, _mm512_rol_epi32(largest, 16));
     __m512i sums = _mm512_setzero_si512();
+#pragma GCC unroll 16
     for (std::size_t i = 0; i < kPairs; ++i) {
-      const __m512i below = _mm512_subs_epi16(largest, terms_[i]);
-      const __m512i power = _mm512_srlv_epi16(_mm512_permutexvar_epi16(below, fractions_),
+      const __m512i below = _mm512_subs_epi16(largest, terms[i]);
+      const __m512i power = _mm512_srlv_epi16(_mm512_permutexvar_epi16(below, fractions),
                                               _mm512_srli_epi16(below, 4));
       sums = _mm512_dpwssd_epi32(sums, power, _mm512_set1_epi16(1));
     }
-    const __m512i least = _mm512_set1_epi32(kNoLog16);
     const __m512i top = _mm512_srai_epi32(largest, 16);
     const __mmask16 is_some = _mm512_cmpneq_epi32_mask(top, least);
     const __m512i fall =
-        _mm512_sub_epi32(logs_of(sums, first_steps_, before_steps_), _mm512_set1_epi32(16 * 14));
+        _mm512_sub_epi32(logs_of(sums, first_steps, before_steps), _mm512_set1_epi32(16 * 14));
+    const auto all =
+        static_cast<__mmask16>(left < kPairs ? (1U << (left * kHalf / kGranule)) - 1 : 0xFFFFU);
     _mm256_mask_storeu_epi16(
-        logs_, some, _mm512_cvtepi32_epi16(_mm512_mask_add_epi32(least, is_some, top, fall)));
-    logs_ += 16;
-    count_ = 0;
+        logs, all, _mm512_cvtepi32_epi16(_mm512_mask_add_epi32(least, is_some, top, fall)));
   }
+}
 
-  const KernelTables& tables_ = kernel_tables();
-  std::int16_t* logs_;
-  __m512i fractions_;
-  __m512i first_steps_;
-  __m512i before_steps_;
-  __m512i terms_[kPairs];
-  std::size_t count_ = 0;
-};
-
-/// Calls use(logs) with what sums granules of so many tokens.
-template <typename Use>
-void with_granules(std::size_t granule, std::int16_t* logs, const Use& use) {
-  const auto with = [&]<std::size_t kGranule>() {
-    GranuleSums<kGranule> of_granules(logs);
-    use(&of_granules);
-    of_granules.finish();
-  };
+template <typename Make>
+void sum_granules_of(std::size_t granule, std::size_t vectors, const Make& make,
+                     std::int16_t* logs) {
   switch (granule) {
-    case 1:
-      return with.template operator()<1>();
+    case 1:  // The logarithm of one power.
+      for (std::size_t i = 0; i < vectors; ++i) _mm512_storeu_si512(logs + kHalf * i, make(i));
+      return;
     case 2:
-      return with.template operator()<2>();
+      return sum_granules<2>(vectors, make, logs);
     case 4:
-      return with.template operator()<4>();
+      return sum_granules<4>(vectors, make, logs);
     case 8:
-      return with.template operator()<8>();
+      return sum_granules<8>(vectors, make, logs);
     case 16:
-      return with.template operator()<16>();
+      return sum_granules<16>(vectors, make, logs);
     default:
-      return with.template operator()<32>();
+      return sum_granules<32>(vectors, make, logs);
   }
 }
 
@@ -127,10 +102,13 @@ void with_granules(std::size_t granule, std::int16_t* logs, const Use& use) {
 struct HalfKeys {
   __m512i factors;
   __mmask32 without_row;
+  bool has_refined;
   __mmask32 refined[NKV_KEY_CODE_PLANES + 1];  ///< Of those that have a factor.
 
   HalfKeys(const ErrorPage& page, std::size_t half)
-      : factors(load_factors(page.key_factors, half)), without_row(~half_of(page.key_rows, half)) {
+      : factors(load_factors(page.key_factors, half)),
+        without_row(~half_of(page.key_rows, half)),
+        has_refined((page.refined[2] | page.refined[3] | page.refined[4]) != 0) {
     const __mmask32 some = _mm512_test_epi16_mask(factors, _mm512_set1_epi16(15));
     for (std::size_t planes = 2; planes <= NKV_KEY_CODE_PLANES; ++planes) {
       refined[planes] = half_of(page.refined[planes], half) & some;
@@ -139,9 +117,10 @@ struct HalfKeys {
 
   /// KE or VE.
   [[nodiscard]] __m512i effects(const std::int16_t* const* tables) const {
-    __m512i effects = _mm512_permutexvar_epi16(factors, load_table(tables[0]));
+    const __m512i coarse = _mm512_permutexvar_epi16(factors, load_table(tables[0]));
+    if (!has_refined) return coarse;
+    __m512i effects = coarse;
     for (std::size_t planes = 2; planes <= NKV_KEY_CODE_PLANES; ++planes) {
-      if (refined[planes] == 0) continue;
       effects = _mm512_mask_permutexvar_epi16(effects, refined[planes], factors,
                                               load_table(tables[planes - 1]));
     }
@@ -186,16 +165,14 @@ __m512i load_drawn(const ErrorRow& row, std::size_t half) {
 void key_logs(const ErrorPage& page, const ErrorRow* rows, std::size_t count,
               const GranuleTokens& granules, std::int16_t* logs) {
   const HalfKeys halves[2] = {HalfKeys(page, 0), HalfKeys(page, 1)};
-  const __m512i none = _mm512_set1_epi16(kNoLog16);
-  with_granules(granules.granule, logs, [&](auto* of_granules) {
-    for (std::size_t row = 0; row < count; ++row) {
-      for (std::size_t half = 0; half < 2; ++half) {
-        of_granules->add(_mm512_mask_add_epi16(none, half_of(granules.tokens, half),
-                                               halves[half].effects(rows[row].key_effects),
-                                               _mm512_srai_epi16(load_drawn(rows[row], half), 2)));
-      }
-    }
-  });
+  const auto make = [&](std::size_t i) {
+    const ErrorRow& row = rows[i / 2];
+    const std::size_t half = i % 2;
+    return _mm512_mask_add_epi16(_mm512_set1_epi16(kNoLog16), half_of(granules.tokens, half),
+                                 halves[half].effects(row.key_effects),
+                                 _mm512_srai_epi16(load_drawn(row, half), 2));
+  };
+  sum_granules_of(granules.granule, 2 * count, make, logs);
 }
 
 void value_logs(const ErrorPage& page, const ErrorRow* rows, std::size_t count,
@@ -204,26 +181,20 @@ void value_logs(const ErrorPage& page, const ErrorRow* rows, std::size_t count,
   const HalfKeys keys[2] = {HalfKeys(page, 0), HalfKeys(page, 1)};
   const HalfValues halves[2] = {HalfValues(page.value_factors, lengths, valued, 0),
                                 HalfValues(page.value_factors, lengths, valued, 1)};
-  const __m512i none = _mm512_set1_epi16(kNoLog16);
-  with_granules(granules.granule, values, [&](auto* of_granules) {
-    for (std::size_t row = 0; row < count; ++row) {
-      for (std::size_t half = 0; half < 2; ++half) {
-        const __m512i rest =
-            _mm512_add_epi16(keys[half].value_effects(rows[row]), halves[half].energies);
-        of_granules->add(_mm512_mask_add_epi16(none, half_of(granules.tokens, half), rest,
-                                               _mm512_srai_epi16(load_drawn(rows[row], half), 2)));
-      }
-    }
-  });
-  with_granules(granules.granule, shares, [&](auto* of_granules) {
-    for (std::size_t row = 0; row < count; ++row) {
-      for (std::size_t half = 0; half < 2; ++half) {
-        of_granules->add(_mm512_mask_add_epi16(none, half_of(granules.tokens, half),
-                                               halves[half].amplitudes,
-                                               _mm512_srai_epi16(load_drawn(rows[row], half), 3)));
-      }
-    }
-  });
+  const auto term = [&](std::size_t i, __m512i drawn, __m512i rest) {
+    return _mm512_mask_add_epi16(_mm512_set1_epi16(kNoLog16), half_of(granules.tokens, i % 2), rest,
+                                 drawn);
+  };
+  const auto energy = [&](std::size_t i) {
+    const ErrorRow& row = rows[i / 2];
+    return term(i, _mm512_srai_epi16(load_drawn(row, i % 2), 2),
+                _mm512_add_epi16(keys[i % 2].value_effects(row), halves[i % 2].energies));
+  };
+  const auto amplitude = [&](std::size_t i) {
+    return term(i, _mm512_srai_epi16(load_drawn(rows[i / 2], i % 2), 3), halves[i % 2].amplitudes);
+  };
+  sum_granules_of(granules.granule, 2 * count, energy, values);
+  sum_granules_of(granules.granule, 2 * count, amplitude, shares);
 }
 
 void key_errors(const ErrorPage& page, const ErrorRow* rows, const KeyRest* rests,

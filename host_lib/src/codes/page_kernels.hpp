@@ -88,7 +88,7 @@ struct ErrorPage {
 };
 
 /// A row of errors: KE and VE by planes less one, and then by factor, 16 entries each. Those of
-/// more planes than one are looked at only for tokens that have them.
+/// more planes than one are looked at only on pages that have any.
 struct ErrorRow {
   const std::int16_t* drawn;
   const std::int16_t* key_effects[NKV_KEY_CODE_PLANES];
