@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <functional>
 
 #include "attend/fetch.hpp"
 #include "attend/grain.hpp"
@@ -246,10 +245,10 @@ Traffic CodedList::costs(std::span<const PageDemand> demands) const {
 Outcome CodedList::read_rows(std::span<const PageDemand> demands,
                              std::vector<std::int64_t>* scores) {
   const std::size_t rows = state_.rows();
-  std::vector<std::size_t> places;
+  places_.clear();
   std::size_t tokens = 0;
   for (const PageDemand& demand : demands) {
-    places.push_back(tokens);
+    places_.push_back(tokens);
     tokens += static_cast<std::size_t>(std::popcount(demand.key_rows));
   }
   scores->resize(tokens * rows);
@@ -284,7 +283,7 @@ Outcome CodedList::read_rows(std::span<const PageDemand> demands,
             }
             value_sources_[demand.page] = view.values();
           }
-          scorer_->score(view.keys(), demand.key_rows, scores->data() + places[i] * rows);
+          scorer_->score(view.keys(), demand.key_rows, scores->data() + places_[i] * rows);
         }
       });
   if (of_keys.any()) return of_keys.outcome();
@@ -440,20 +439,20 @@ void CodedList::fetch_next(const PageView& view, const PageDemand& next) const {
 }
 
 /// M of all rows.
-std::vector<std::int64_t> CodedList::references() const {
-  std::vector<std::int64_t> largest(state_.rows(), CodeSums::kNoReference);
+const std::vector<std::int64_t>& CodedList::find_references() {
+  references_.assign(state_.rows(), CodeSums::kNoReference);
   for (std::size_t page = 0; page < state_.pages().size(); ++page) {
-    workers_[0]->summer.raise(page, &largest);
+    workers_[0]->summer.raise(page, &references_);
   }
-  return largest;
+  return references_;
 }
 
-/// Sums some pages in the workers' sums, against the references of `sums`.
-void CodedList::sum_pages(std::size_t count, const std::function<std::size_t(std::size_t)>& page_at,
-                          const CodeSums& sums) {
+/// Sums some pages in the workers' sums, against the references of `sums`, and adds these.
+template <typename PageAt>
+void CodedList::add_pages(std::size_t count, const PageAt& page_at, int sign, CodeSums* sums) {
   for (const auto& worker : workers_) {
     worker->sums.reset(state_.rows(), question_->value_dim);
-    worker->sums.reference = sums.reference;
+    worker->sums.reference = sums->reference;
   }
   question_->workers->for_each(
       count, kPagesAtATime, [&](unsigned member, std::size_t begin, std::size_t end) {
@@ -463,25 +462,25 @@ void CodedList::sum_pages(std::size_t count, const std::function<std::size_t(std
           workers_[member]->summer.add(page, value_sources_[page], &workers_[member]->sums);
         }
       });
-  for (const auto& worker : workers_) worker->summer.finish(&worker->sums);
+  for (const auto& worker : workers_) {
+    worker->summer.finish(&worker->sums);
+    sums->add(worker->sums, sign);
+  }
 }
 
 void CodedList::sum(CodeSums* sums) {
   sums->reset(state_.rows(), question_->value_dim);
-  sums->reference = references();
-  sum_pages(state_.pages().size(), [](std::size_t page) { return page; }, *sums);
-  for (const auto& worker : workers_) sums->add(worker->sums, 1);
+  sums->reference = find_references();
+  add_pages(state_.pages().size(), [](std::size_t page) { return page; }, 1, sums);
 }
 
 void CodedList::take_out(std::span<const std::uint32_t> pages, CodeSums* sums) {
-  sum_pages(pages.size(), [&](std::size_t i) { return pages[i]; }, *sums);
-  for (const auto& worker : workers_) sums->add(worker->sums, -1);
+  add_pages(pages.size(), [&](std::size_t i) { return pages[i]; }, -1, sums);
 }
 
 void CodedList::put_back(std::span<const std::uint32_t> pages, CodeSums* sums) {
-  if (references() != sums->reference) return sum(sums);
-  sum_pages(pages.size(), [&](std::size_t i) { return pages[i]; }, *sums);
-  for (const auto& worker : workers_) sums->add(worker->sums, 1);
+  if (find_references() != sums->reference) return sum(sums);
+  add_pages(pages.size(), [&](std::size_t i) { return pages[i]; }, 1, sums);
 }
 
 }  // namespace nearkv

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -117,9 +116,9 @@ class CodedList {
   void fetch_planes(const PageChoice& choice) const;
   void fetch_values(std::size_t page) const;
   bool take_planes(const PageChoice& choice, PageScorer* scorer);
-  [[nodiscard]] std::vector<std::int64_t> references() const;
-  void sum_pages(std::size_t count, const std::function<std::size_t(std::size_t)>& page_at,
-                 const CodeSums& sums);
+  const std::vector<std::int64_t>& find_references();
+  template <typename PageAt>
+  void add_pages(std::size_t count, const PageAt& page_at, int sign, CodeSums* sums);
   void take_key_rows(const PageDemand& demand, const std::int64_t* scores);
 
   const CodedQuestion* question_ = nullptr;
@@ -131,6 +130,8 @@ class CodedList {
   std::vector<RowSource> value_sources_;  // By page, of those of which value rows were read.
   PageView gains_;                        // The page whose gains hold.
   std::vector<PageDemand> plain_;
+  std::vector<std::size_t> places_;  // Of demands' scores.
+  std::vector<std::int64_t> references_;
   Traffic traffic_;
   std::uint64_t dense_bursts_ = 0;
   bool is_loud_ = false;
