@@ -283,7 +283,7 @@ TEST_P(PageKernelsTest, ScoresOfRows) {
   for (int round = 0; round < 100; ++round) {
     const auto factors = random_numbers<std::uint8_t>(kTokens / 2, 0, 255, random_);
     const auto sums = random_numbers<std::int16_t>(kRows * kTokens, -16383, 16383, random_);
-    const int most = round % 2 == 0 ? 4000 : 8191;
+    const int most = round % 2 == 0 ? 2000 : 32767;
     const auto multipliers = random_numbers<std::int16_t>(kRows * 16, 0, most, random_);
     const auto noise = random_numbers<std::int32_t>(kRows * 16, 0, 1 << 21, random_);
     std::array<ScoredRow, kRows> rows{};
@@ -299,6 +299,8 @@ TEST_P(PageKernelsTest, ScoresOfRows) {
           kernels.score(sums.data(), page, rows.data(), kRows, above, totals[which++].data());
         });
     for (std::size_t row = 0; row < kRows; ++row) {
+      EXPECT_EQ(totals[0][row].may_be_loud, totals[1][row].may_be_loud);
+      if (totals[0][row].may_be_loud) continue;
       EXPECT_EQ(totals[0][row].sum, totals[1][row].sum);
       EXPECT_EQ(totals[0][row].squares, totals[1][row].squares);
       EXPECT_EQ(totals[0][row].noise, totals[1][row].noise);

@@ -105,8 +105,10 @@ ScoreSums score_row(const std::int16_t* sums, const ScoredPage& page, const Scor
   for (std::size_t t = 0; t < kTokens; ++t) {
     const unsigned factor = factor_of(page.factors, t);
     const std::int32_t m = factor == 0 ? 0 : row.multipliers[factor];
-    const std::int32_t residual = (sums[t] * m + (1 << 11)) >> 12;
-    above[t] = static_cast<std::int16_t>(residual + row.fraction);
+    const std::int32_t product = sums[t] * m;
+    const std::int32_t upper = product >> 16;
+    totals.may_be_loud |= upper < -kQuietProduct || upper >= kQuietProduct;
+    above[t] = static_cast<std::int16_t>(((product + (1 << 11)) >> 12) + row.fraction);
     if (!has(page.visible, t)) continue;
     totals.sum += above[t];
     totals.squares += std::int64_t{above[t]} * above[t];

@@ -18,7 +18,7 @@ struct ScoredPage {
 
 /// A row that is scored on a page. Tables are by factor, 16 entries.
 struct ScoredRow {
-  const std::int16_t* multipliers;  ///< m, below 2^13; of factor 0 as if it were one.
+  const std::int16_t* multipliers;  ///< m; of factor 0 as if it were one.
   const std::int32_t* noise;        ///< Terms of N (13.1).
   std::int16_t fraction;            ///< f
 };
@@ -28,7 +28,13 @@ struct ScoreSums {
   std::int32_t sum = 0;
   std::int32_t noise = 0;
   std::int64_t squares = 0;
+  bool may_be_loud =
+      false;  ///< A residual of some token is near 2^14: scores and sums do not hold.
 };
+
+/// By whose 16 upper bits a product of a sum and m may be loud: those of -kQuietProduct to
+/// kQuietProduct - 1 are not.
+inline constexpr int kQuietProduct = (1 << 10) - 1;
 
 /// A page whose scores are drawn to its mean (13.1).
 struct DrawnPage {
@@ -214,8 +220,7 @@ struct PageKernels {
   /// Tables of sums over a plane of a row's weights.
   void (*tabulate)(const std::int16_t* weights, std::size_t dim, std::int16_t* tables);
 
-  /// R (12.3) = round(sums * m[factor] / 2^12) + fraction of rows, [rows][PAGE_TOKENS], of sums
-  /// below 2^14 and where that fits 15 bits.
+  /// R (12.3) = round(sums * m[factor] / 2^12) + fraction of rows, [rows][PAGE_TOKENS].
   void (*score)(const std::int16_t* sums, const ScoredPage& page, const ScoredRow* rows,
                 std::size_t count, std::int16_t* above, ScoreSums* totals);
 

@@ -14,10 +14,6 @@ constexpr std::size_t kTokens = NKV_PAGE_TOKENS;
 constexpr std::int64_t kLeastSpread = 3410;
 constexpr std::int32_t kMostHeard = kLoudMultiplier - 1;
 
-/// What the kernel of scores takes of multipliers and sums.
-constexpr std::int32_t kMostMultiplier = (1 << 13) - 1;
-constexpr std::int32_t kMostSum = (1 << 14) - 1;
-
 /// Of rows and pages in which no residual says anything.
 constexpr std::array<std::int16_t, kFactors> kNoMultipliers{};
 
@@ -30,11 +26,6 @@ std::int64_t floor_divide(std::int64_t numerator, std::int64_t denominator) {
 bool is_surely_quiet(std::int32_t multiplier, std::int32_t length) {
   return multiplier < kMostHeard &&
          std::int64_t{multiplier} * length < std::int64_t{kLoudResidual - 1} << 12;
-}
-
-/// The same of sums over a plane that the kernel of scores takes.
-bool fits_kernel(std::int32_t multiplier, std::int32_t length) {
-  return multiplier <= kMostMultiplier && length <= kMostSum && is_surely_quiet(multiplier, length);
 }
 
 }  // namespace
@@ -67,7 +58,6 @@ bool PageScorer::scan(std::size_t page) {
   kernels_->mean_products(coded.keys.mean, query.halves(), dim_, query.padded(), rows,
                           products_.data());
   bool is_loud = false;
-  bool are_all_quiet = true;
   RowPage* const scored = &state_->row_page(page, 0);
   for (std::size_t row = 0; row < rows; ++row) {
     const std::int64_t mean = query.mean_logit(row, products_[row], coded.keys.mean_power);
@@ -78,43 +68,33 @@ bool PageScorer::scan(std::size_t page) {
     terms.multipliers = kNoMultipliers.data();
     if (has_factors && !query.is_zero(row)) {
       terms.multipliers = query.multipliers(row, set, coded.keys.top, 1);
-      if (!fits_kernel(terms.multipliers[kTopFactor], set.length[row])) {
-        terms.multipliers = nullptr;
-        are_all_quiet = false;
-      }
     }
     terms.noise = tables_->noise.of(state_->lowest_variance(page, row));
     terms.fraction = scored[row].fraction;
   }
-  if (!are_all_quiet) return is_loud | score_with_slow_rows(page);
   kernels_->score(sums_.data(), {coded.keys.factors, coded.visible}, scored_rows_.data(), rows,
                   state_->above(page, 0), row_sums_.data());
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (row_sums_[row].may_be_loud || scored_rows_[row].multipliers[kTopFactor] == kMostHeard) {
+      is_loud |= score_loud_row(page, row);
+    }
+  }
   return is_loud;
 }
 
-/// Scores where some rows have no multipliers that the kernel takes. Returns whether one is loud.
-bool PageScorer::score_with_slow_rows(std::size_t page) {
-  const CodedPage& coded = state_->pages()[page];
-  bool is_loud = false;
-  for (std::size_t row = 0; row < state_->rows(); ++row) {
-    const std::int16_t* const sums = sums_.data() + row * kTokens;
-    ScoredRow& scored = scored_rows_[row];
-    ScoreSums& totals = row_sums_[row];
-    std::int16_t* const above = state_->above(page, row);
-    const bool is_slow = scored.multipliers == nullptr;
-    if (is_slow) scored.multipliers = kNoMultipliers.data();
-    kernels_->score(sums, {coded.keys.factors, coded.visible}, &scored, 1, above, &totals);
-    if (!is_slow) continue;
-    std::array<std::int32_t, kTokens> wide;
-    std::copy_n(sums, kTokens, wide.data());
-    is_loud |= score_row_slowly(page, row, ~std::uint64_t{0}, wide.data(), 1);
-    totals.sum = 0;
-    totals.squares = 0;
-    for_each_bit(coded.visible, [&](std::size_t t) {
-      totals.sum += above[t];
-      totals.squares += std::int64_t{above[t]} * above[t];
-    });
-  }
+/// Scores a row again that may be loud. Returns whether it is.
+bool PageScorer::score_loud_row(std::size_t page, std::size_t row) {
+  std::array<std::int32_t, kTokens> sums;
+  std::copy_n(sums_.data() + row * kTokens, kTokens, sums.data());
+  const bool is_loud = score_row_slowly(page, row, ~std::uint64_t{0}, sums.data(), 1);
+  const std::int16_t* const above = state_->above(page, row);
+  ScoreSums& totals = row_sums_[row];
+  totals.sum = 0;
+  totals.squares = 0;
+  for_each_bit(state_->pages()[page].visible, [&](std::size_t t) {
+    totals.sum += above[t];
+    totals.squares += std::int64_t{above[t]} * above[t];
+  });
   return is_loud;
 }
 

@@ -33,7 +33,7 @@ class PageScorer {
   bool refine(std::size_t page, const PlaneTokens& tokens);
 
  private:
-  bool score_with_slow_rows(std::size_t page);
+  bool score_loud_row(std::size_t page, std::size_t row);
   void weigh_coded(std::size_t page, std::int16_t* drawn);
   void find_tables(const PageReads& reads, int lowest, const RowPage& scored,
                    DrawnRow* drawn) const;

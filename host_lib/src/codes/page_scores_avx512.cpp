@@ -224,21 +224,29 @@ __m512i load_few_factors(const std::uint8_t* packed) {
 void score(const std::int16_t* sums, const ScoredPage& page, const ScoredRow* rows,
            std::size_t count, std::int16_t* above, ScoreSums* totals) {
   const __m512i one = _mm512_set1_epi16(1);
+  const __m512i quiet = _mm512_set1_epi16(kQuietProduct);
   const __m512i low = _mm512_set1_epi32(0xFFFF);
   const __m512i factors[2] = {load_factors(page.factors, 0), load_factors(page.factors, 1)};
   __m512i few_factors[4];
   for (std::size_t i = 0; i < 4; ++i) few_factors[i] = load_few_factors(page.factors + 8 * i);
   for (std::size_t row = 0; row < count; ++row, sums += kTokens, above += kTokens) {
-    // (x * m + 2^11) >> 12, as (2x * 4m + 2^14) >> 15.
     const __m512i multipliers =
-        _mm512_maskz_slli_epi16(0xFFFEFFFE, load_table(rows[row].multipliers), 2);
+        _mm512_maskz_mov_epi16(0xFFFEFFFE, load_table(rows[row].multipliers));
     const __m512i fraction = _mm512_set1_epi16(rows[row].fraction);
+    __mmask32 loud = 0;
     __m512i sum = _mm512_setzero_si512();
     __m512i squares = _mm512_setzero_si512();
     for (std::size_t half = 0; half < 2; ++half) {
       const __m512i x = load(sums + kHalf * half);
       const __m512i m = _mm512_permutexvar_epi16(factors[half], multipliers);
-      const __m512i r = _mm512_add_epi16(_mm512_mulhrs_epi16(_mm512_add_epi16(x, x), m), fraction);
+      const __m512i upper = _mm512_mulhi_epi16(x, m);
+      loud |= _mm512_cmpge_epu16_mask(_mm512_add_epi16(upper, quiet),
+                                      _mm512_set1_epi16(2 * kQuietProduct));
+      // Rounded: the lower 16 bits are without sign.
+      const __m512i lower = _mm512_srli_epi16(_mm512_mullo_epi16(x, m), 11);
+      const __m512i residual = _mm512_add_epi16(_mm512_slli_epi16(upper, 4),
+                                                _mm512_avg_epu16(lower, _mm512_setzero_si512()));
+      const __m512i r = _mm512_add_epi16(residual, fraction);
       _mm512_store_si512(above + kHalf * half, r);
       const __m512i seen = _mm512_maskz_mov_epi16(half_of(page.visible, half), r);
       sum = _mm512_dpwssd_epi32(sum, seen, one);
@@ -255,7 +263,8 @@ void score(const std::int16_t* sums, const ScoredPage& page, const ScoredRow* ro
         sums_of(sum, noise, _mm512_and_si512(squares, low), _mm512_srli_epi32(squares, 16));
     const std::uint64_t both = static_cast<std::uint64_t>(_mm_extract_epi64(all, 1));
     totals[row] = {_mm_cvtsi128_si32(all), _mm_extract_epi32(all, 1),
-                   static_cast<std::int64_t>((both & 0xFFFFFFFF) + ((both >> 32) << 16))};
+                   static_cast<std::int64_t>((both & 0xFFFFFFFF) + ((both >> 32) << 16)),
+                   loud != 0};
   }
 }
 
