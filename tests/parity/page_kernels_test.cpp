@@ -48,6 +48,10 @@ Numbers<T> random_numbers(std::size_t count, int least, int most, Random& random
   return numbers;
 }
 
+std::int64_t squares_of(const ScoreSums& sums) {
+  return sums.lower_squares + (std::int64_t{sums.upper_squares} << 16);
+}
+
 /// Both ways of each function, on a page's random numbers.
 class PageKernelsTest : public testing::TestWithParam<std::size_t> {
  protected:
@@ -140,8 +144,13 @@ TEST_P(PageKernelsTest, ProductsOfMeans) {
       outputs[row * padded + c] = number(32767);
     }
   }
-  expect_same<std::int64_t>(kRows, [&](const PageKernels& kernels, std::int64_t* products) {
-    kernels.mean_products(mean.data(), halves.data(), dim(), padded, kRows, products);
+  expect_same<std::int32_t>(2 * kRows, [&](const PageKernels& kernels, std::int32_t* numbers) {
+    std::array<MeanSums, kRows> sums{};
+    kernels.mean_products(mean.data(), halves.data(), dim(), padded, kRows, sums.data());
+    for (const MeanSums& of_row : sums) {
+      *numbers++ = of_row.upper;
+      *numbers++ = of_row.lower;
+    }
   });
   constexpr std::size_t kPages = 7;
   const auto all = random_numbers<std::int8_t>(kPages * dim(), -128, 127, random_);
@@ -293,18 +302,51 @@ TEST_P(PageKernelsTest, ScoresOfRows) {
     }
     const ScoredPage page{factors.data(), round % 3 == 0 ? ~std::uint64_t{0} : tokens()};
     std::array<std::array<ScoreSums, kRows>, 2> totals{};
+    std::array<bool, 2> may_be_loud{};
     std::size_t which = 0;
     expect_same<std::int16_t>(
         kRows * kTokens, [&](const PageKernels& kernels, std::int16_t* above) {
-          kernels.score(sums.data(), page, rows.data(), kRows, above, totals[which++].data());
+          may_be_loud[which] =
+              kernels.score(sums.data(), page, rows.data(), kRows, above, totals[which].data());
+          ++which;
         });
-    for (std::size_t row = 0; row < kRows; ++row) {
-      EXPECT_EQ(totals[0][row].may_be_loud, totals[1][row].may_be_loud);
-      if (totals[0][row].may_be_loud) continue;
+    EXPECT_EQ(may_be_loud[0], may_be_loud[1]);
+    for (std::size_t row = 0; row < kRows && !may_be_loud[0]; ++row) {
       EXPECT_EQ(totals[0][row].sum, totals[1][row].sum);
-      EXPECT_EQ(totals[0][row].squares, totals[1][row].squares);
+      EXPECT_EQ(squares_of(totals[0][row]), squares_of(totals[1][row]));
       EXPECT_EQ(totals[0][row].noise, totals[1][row].noise);
     }
+  }
+}
+
+TEST_P(PageKernelsTest, NumbersOfRows) {
+  constexpr std::size_t kCount = 37;
+  std::vector<MeanSums> sums(kCount);
+  std::vector<ScoreSums> totals(kCount);
+  std::vector<std::int32_t> octaves(kCount);
+  for (std::size_t i = 0; i < kCount; ++i) {
+    sums[i] = {number(32767) * 512, number(32767) * 512};
+    totals[i] = {number(32767) * 32, static_cast<std::int32_t>(random_() % (1U << 22)),
+                 static_cast<std::uint32_t>(random_() % (1U << 22)),
+                 static_cast<std::uint32_t>(1U << 20) >> random_() % 20};
+  }
+  const auto powers = random_numbers<std::int32_t>(kCount, -60, 40, random_);
+  std::array<bool, 2> are_loud{};
+  std::size_t which = 0;
+  for (const std::size_t count : {kCount, kCount / 2}) {
+    which = 0;
+    expect_same<std::int16_t>(kCount, [&](const PageKernels& kernels, std::int16_t* fractions) {
+      are_loud[which++] = kernels.mean_logits(
+          {sums.data(), powers.data(), 12345678, count, octaves.data(), fractions});
+    });
+    EXPECT_EQ(are_loud[0], are_loud[1]);
+    expect_same<std::int32_t>(kCount, [&](const PageKernels& kernels, std::int32_t* own) {
+      Numbers<std::int16_t> fractions(kCount);
+      kernels.mean_logits({sums.data(), powers.data(), 12345678, count, own, fractions.data()});
+    });
+    expect_same<std::int16_t>(2 * kCount, [&](const PageKernels& kernels, std::int16_t* own) {
+      kernels.spreads(totals.data(), count, own, own + kCount);
+    });
   }
 }
 

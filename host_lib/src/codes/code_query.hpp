@@ -15,6 +15,7 @@
 #include "attend/query.hpp"
 #include "codes/aligned_numbers.hpp"
 #include "codes/exact_logit.hpp"
+#include "codes/page_kernels.hpp"
 #include "codes/variance_tables.hpp"
 #include "nkv_abi.h"
 
@@ -24,11 +25,9 @@ namespace nearkv {
 inline constexpr std::array<int, NKV_KEY_CODE_PLANES + 1> kKeyVariances = {kPlainVariance, 0, -33,
                                                                            -61, -84};
 
-inline constexpr int kCodeLogitBits = 7;                  ///< Fraction bits of logits from codes,
-inline constexpr int kExactToCode = 16 - kCodeLogitBits;  ///< and by how many they are fewer.
+inline constexpr int kExactToCode = 16 - kCodeLogitBits;  ///< Fraction bits that logits lose.
 inline constexpr std::int32_t kLoudMultiplier = 1 << 15;
 inline constexpr std::int32_t kLoudResidual = 1 << 14;
-inline constexpr std::int64_t kLoudMean = std::int64_t{1} << 29;
 
 /// Thread safety: once prepared, all but prepare() from any threads.
 class CodeQuery {
@@ -67,13 +66,12 @@ class CodeQuery {
   /// Lambda: the variance after one plane under a factor of 2^0, were it not bounded below.
   [[nodiscard]] int variance(std::size_t row) const { return rows_[row].variance; }
 
-  /// The logit of a mean (12.2) whose sum of products is `sum`; +-kLoudMean is loud.
-  [[nodiscard]] std::int64_t mean_logit(std::size_t row, std::int64_t sum, int mean_power) const {
-    // |q^| < 2^23, so that the product fits.
-    const std::int64_t product = (sum >> 1) * factor_;
-    const int power = rows_[row].power + mean_power + kCodeLogitBits + 1;
-    if (power > 0) return scale_saturating(product, power, kLoudMean);
-    return std::clamp(product >> std::min(-power, 63), -kLoudMean, kLoudMean);
+  /// C
+  [[nodiscard]] std::int32_t factor() const { return factor_; }
+  /// By how many octaves the product of C and half a sum of a mean's products is to be moved to be
+  /// a logit (12.2), were the mean's power 0.
+  [[nodiscard]] int mean_power(std::size_t row) const {
+    return rows_[row].power + kCodeLogitBits + 1;
   }
 
   /// m of factors 0 to 15 (12.3) after `planes` planes of a page with that top, at most 2^15 - 1;

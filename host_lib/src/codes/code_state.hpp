@@ -12,6 +12,7 @@
 #include "codes/aligned_numbers.hpp"
 #include "codes/code_query.hpp"
 #include "codes/coded_page.hpp"
+#include "codes/page_kernels.hpp"
 #include "nkv_abi.h"
 
 namespace nearkv {
@@ -28,12 +29,22 @@ inline constexpr std::size_t kPagesAtATime = 16;  ///< That a worker takes of a 
 
 /// A page in a row.
 struct RowPage {
-  std::int32_t octave = 0;      ///< I
-  std::int32_t top = 0;         ///< n_p
-  std::uint32_t rest = 0;       ///< Z of the tokens that do not stand alone.
-  std::int16_t fraction = 0;    ///< f
-  std::int16_t mean = 0;        ///< mu
-  std::int16_t log_spread = 0;  ///< tau
+  std::int32_t octave = 0;       ///< I
+  std::int32_t top = 0;          ///< n_p
+  std::int32_t rest = 0;         ///< w of Z of the tokens that do not stand alone; 0 of none,
+  std::int32_t rest_octave = 0;  ///< and the integer part of its L.
+  std::int16_t fraction = 0;     ///< f
+  std::int16_t mean = 0;         ///< mu
+  std::int16_t log_spread = 0;   ///< tau
+
+  /// After I: n_p and Z.
+  void take(const PageWeight& weight) {
+    constexpr int kRestBits = 18;
+    const auto bits = static_cast<int>(std::bit_width(weight.rest));
+    top = weight.top;
+    rest = static_cast<std::int32_t>((std::uint64_t{weight.rest} << kRestBits) >> bits);
+    rest_octave = octave + top + bits - 16;
+  }
 };
 
 /// Tokens of a page's keys by how many planes of them are read.

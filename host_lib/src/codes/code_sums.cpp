@@ -13,24 +13,8 @@
 namespace nearkv {
 namespace {
 
-constexpr int kMeanBits = 18;
 constexpr std::int64_t kMostValue = (std::int64_t{1} << 24) - 1;
 constexpr int kMostResidual = 48;  ///< Bits.
-
-/// Where the rest's weight has its integer part.
-std::int64_t rest_octave(const RowPage& page) {
-  return std::int64_t{page.octave} + page.top + static_cast<int>(std::bit_width(page.rest)) - 16;
-}
-
-/// Weight of what does not stand alone of a page; none is of mantissa 0.
-LogitWeight rest_weight(const RowPage& page, std::int64_t reference) {
-  if (page.rest == 0) return {0, 0};
-  const auto bits = static_cast<int>(std::bit_width(page.rest));
-  const std::uint32_t mantissa =
-      bits > kMeanBits ? page.rest >> (bits - kMeanBits) : page.rest << (kMeanBits - bits);
-  const LogitWeight weight{static_cast<std::int32_t>(mantissa), reference - rest_octave(page)};
-  return weight.is_zero() ? LogitWeight{0, 0} : weight;
-}
 
 /// Whether a mean, moved by so many octaves, is a value that nothing is cut off from.
 bool is_mean_short(int power) { return power >= 0 && power <= 16; }
@@ -98,11 +82,9 @@ void PageSummer::begin(const CodeState* state, const PageList* list, std::size_t
   coded_.reserve(state->rows() * dim_);
   wide_.reserve(dim_);
   shares_.reserve(state->rows() * NKV_PAGE_TOKENS);
-  for (Means* const means : {&whole_, &cut_off_}) {
-    means->weights.resize(kPagesOfMeans * state->rows());
-    means->shifts.resize(kPagesOfMeans * state->rows());
-    means->pages = 0;
-  }
+  weights_.resize(kPagesOfMeans * state->rows());
+  shifts_.resize(kPagesOfMeans * state->rows());
+  waiting_ = 0;
   factors_.reserve(NKV_PAGE_TOKENS);
   value_factors_.reserve(NKV_PAGE_TOKENS);
 }
@@ -113,7 +95,8 @@ void PageSummer::raise(std::size_t page, std::vector<std::int64_t>* references) 
   const std::size_t rows = references->size();
   std::int64_t* const largest = references->data();
   for (std::size_t row = 0; row < rows; ++row) {
-    if (scored[row].rest != 0) largest[row] = std::max(largest[row], rest_octave(scored[row]));
+    if (scored[row].rest == 0) continue;
+    largest[row] = std::max(largest[row], std::int64_t{scored[row].rest_octave});
   }
   const PageReads& reads = state_->reads()[page];
   if (reads.alone() == 0) return;
@@ -143,16 +126,15 @@ void PageSummer::add_weighted(const LogitWeight& weight, const std::int32_t* val
 void PageSummer::add_rests(std::size_t page, int power, CodeSums* sums) {
   const std::size_t rows = sums->rows();
   const RowPage* const scored = &state_->row_page(page, 0);
-  std::int32_t* const weights = whole_.weights.data() + whole_.pages * rows;
-  std::int32_t* const shifts = whole_.shifts.data() + whole_.pages * rows;
-  std::int32_t last = 0;
+  std::int32_t* const weights = weights_.data() + waiting_ * rows;
+  std::int32_t* const shifts = shifts_.data() + waiting_ * rows;
   for (std::size_t row = 0; row < rows; ++row) {
-    const LogitWeight weight = rest_weight(scored[row], sums->reference[row]);
-    const auto shift = static_cast<std::int32_t>(weight.shift);
-    weights[row] = weight.mantissa;
+    const std::int64_t below = sums->reference[row] - scored[row].rest_octave;
+    const bool is_zero = scored[row].rest == 0 || below > LogitWeight::kLargestShift;
+    const auto shift = static_cast<std::int32_t>(is_zero ? 0 : below);
+    weights[row] = is_zero ? 0 : scored[row].rest;
     shifts[row] = shift - power;
-    last = std::max(last, shift);
-    sums->z[row] += (std::int64_t{weight.mantissa} << 24) >> shift;
+    sums->z[row] += (std::int64_t{weights[row]} << 24) >> shift;
   }
   if (!is_mean_short(power)) {
     for (std::size_t row = 0; row < rows; ++row) {
@@ -161,31 +143,20 @@ void PageSummer::add_rests(std::size_t page, int power, CodeSums* sums) {
     }
     return;
   }
-  Means* means = &whole_;
-  if (last > power) {
-    means = &cut_off_;
-    std::copy_n(weights, rows, means->weights.data() + means->pages * rows);
-    std::copy_n(shifts, rows, means->shifts.data() + means->pages * rows);
-  }
-  means->means[means->pages++] = state_->pages()[page].values.mean;
-  if (means->pages == kPagesOfMeans) add_means(means, sums);
-}
-
-void PageSummer::add_means(Means* means, CodeSums* sums) const {
-  if (means->pages == 0) return;
-  kernels_->add_means({.means = means->means.data(),
-                       .weights = means->weights.data(),
-                       .shifts = means->shifts.data(),
-                       .pages = means->pages,
-                       .rows = sums->rows(),
-                       .dim = dim_},
-                      sums->acc.data());
-  means->pages = 0;
+  means_[waiting_++] = state_->pages()[page].values.mean;
+  if (waiting_ == kPagesOfMeans) finish(sums);
 }
 
 void PageSummer::finish(CodeSums* sums) {
-  add_means(&whole_, sums);
-  add_means(&cut_off_, sums);
+  if (waiting_ == 0) return;
+  kernels_->add_means({.means = means_.data(),
+                       .weights = weights_.data(),
+                       .shifts = shifts_.data(),
+                       .pages = waiting_,
+                       .rows = sums->rows(),
+                       .dim = dim_},
+                      sums->acc.data());
+  waiting_ = 0;
 }
 
 /// By how many octaves a mean of a page is to be moved to the list's.

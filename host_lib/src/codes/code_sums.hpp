@@ -67,17 +67,8 @@ class PageSummer {
   void finish(CodeSums* sums);
 
  private:
-  /// Means of pages that wait, and what they weigh.
-  struct Means {
-    std::array<const std::int8_t*, kPagesOfMeans> means;
-    std::vector<std::int32_t> weights;  // [pages][rows], as the next.
-    std::vector<std::int32_t> shifts;
-    std::size_t pages = 0;
-  };
-
   [[nodiscard]] int mean_power(const CodedTensor& values) const;
   void take_mean(const CodedTensor& values);
-  void add_means(Means* means, CodeSums* sums) const;
   void add_rests(std::size_t page, int power, CodeSums* sums);
   void add_weighted(const LogitWeight& weight, const std::int32_t* value, std::size_t row,
                     CodeSums* sums) const;
@@ -91,8 +82,11 @@ class PageSummer {
   const PageKernels* kernels_ = nullptr;
   std::size_t dim_ = 0;
   int value_exponent_ = 0;
-  Means whole_;                        // Pages of which no product is cut off,
-  Means cut_off_;                      // and others.
+  // Means of pages that wait, and what they weigh: [pages][rows].
+  std::array<const std::int8_t*, kPagesOfMeans> means_{};
+  std::vector<std::int32_t> weights_;
+  std::vector<std::int32_t> shifts_;
+  std::size_t waiting_ = 0;
   AlignedNumbers<std::int32_t> mean_;  // v~ of the page that is added.
   AlignedNumbers<std::int32_t> value_;
   AlignedNumbers<float> decoded_;

@@ -114,14 +114,16 @@ bool CodedList::find_gains() {
   return false;
 }
 
+/// Calls visit(worker, first, end) for pages, at most kPagesAtATime of them.
 template <typename Visit>
-void CodedList::for_each_page(const Visit& visit) {
-  question_->workers->for_each(state_.pages().size(), kPagesAtATime,
-                               [&](unsigned member, std::size_t begin, std::size_t end) {
-                                 for (std::size_t page = begin; page < end; ++page) {
-                                   visit(workers_[member].get(), page);
-                                 }
-                               });
+void CodedList::for_each_run(const Visit& visit) {
+  question_->workers->for_each(
+      state_.pages().size(), kPagesAtATime,
+      [&](unsigned member, std::size_t begin, std::size_t end) {
+        for (std::size_t first = begin; first < end; first += kPagesAtATime) {
+          visit(workers_[member].get(), first, std::min(first + kPagesAtATime, end));
+        }
+      });
 }
 
 Outcome CodedList::scan(const CodedQuestion& question, RowErrors* errors, bool* is_served) {
@@ -134,14 +136,19 @@ Outcome CodedList::scan(const CodedQuestion& question, RowErrors* errors, bool* 
   if (!is_search) query_.prepare(question.query, gains, question.scale);
   std::atomic<bool> is_refused{false};
   FirstFault fault;
-  for_each_page([&](Worker* worker, std::size_t page) {
-    if (is_refused.load(std::memory_order_relaxed)) return;
-    const Status status = open_page(worker, page);
-    if (status == Status::kUnsupported) is_refused.store(true, std::memory_order_relaxed);
-    if (status == Status::kBadPage || status == Status::kCorrupt) {
-      fault.record(state_.pages()[page].index, status);
+  for_each_run([&](Worker* worker, std::size_t first, std::size_t end) {
+    bool are_open = true;
+    for (std::size_t page = first; page < end; ++page) {
+      if (is_refused.load(std::memory_order_relaxed)) return;
+      const Status status = open_page(worker, page);
+      if (status == Status::kUnsupported) is_refused.store(true, std::memory_order_relaxed);
+      if (status == Status::kBadPage || status == Status::kCorrupt) {
+        fault.record(state_.pages()[page].index, status);
+      }
+      are_open &= status == Status::kOk;
     }
-    if (status == Status::kOk && !is_search) score_page(worker, page);
+    // With a page that does not open the command fails.
+    if (are_open && !is_search) score_pages(worker, first, end);
   });
   if (is_refused.load(std::memory_order_relaxed)) return {};
   if (fault.any()) return fault.outcome();
@@ -151,7 +158,9 @@ Outcome CodedList::scan(const CodedQuestion& question, RowErrors* errors, bool* 
   }
   if (is_search) {
     query_.prepare_search(question.query, gains, search_top());
-    for_each_page([&](Worker* worker, std::size_t page) { score_page(worker, page); });
+    for_each_run([&](Worker* worker, std::size_t first, std::size_t end) {
+      score_pages(worker, first, end);
+    });
   }
   traffic_.stream = bursts(gains.size());
   for (const auto& worker : workers_) {
@@ -179,8 +188,8 @@ Status CodedList::open_page(Worker* worker, std::size_t place) {
   const Status status = list.open(coded.index, HeaderDepth::kScan, question_->query.dim(),
                                   question_->value_dim, &view);
   if (status != Status::kOk) return Status::kUnsupported;
-  if (place + 1 < state_.pages().size()) {
-    const std::byte* const next = list.peek(state_.pages()[place + 1].index);
+  if (place + kPagesAtATime < state_.pages().size()) {
+    const std::byte* const next = list.peek(state_.pages()[place + kPagesAtATime].index);
     if (next != nullptr) {
       fetch_head(view, next, {NKV_PAGE_ARRAY_CODE_SUMMARY, NKV_PAGE_ARRAY_K_SIGNS});
     }
@@ -199,16 +208,18 @@ Status CodedList::open_page(Worker* worker, std::size_t place) {
   return Status::kOk;
 }
 
-void CodedList::score_page(Worker* worker, std::size_t place) {
-  if (state_.pages()[place].coded() == 0) return;
-  worker->is_loud |= worker->scorer.scan(place);
+void CodedList::score_pages(Worker* worker, std::size_t first, std::size_t end) {
+  worker->is_loud |= worker->scorer.scan(first, end);
   if (question_->scan_for == ScanFor::kSearch) return;
   // Without errors, nothing asks for P of a page that is not weighed again.
-  worker->scorer.draw(place, errors_ != nullptr);
+  worker->scorer.draw(errors_ != nullptr);
   if (errors_ == nullptr) return;
-  const ValueScale scale = worker->granules.scale_of(place);
-  errors_->scales().set(place, scale, state_.pages()[place].values.mean_power);
-  worker->granules.measure(place, !is_nothing(scale.residual), &errors_->logs());
+  for (std::size_t page = first; page < end; ++page) {
+    if (state_.pages()[page].coded() == 0) continue;
+    const ValueScale scale = worker->granules.scale_of(page);
+    errors_->scales().set(page, scale, state_.pages()[page].values.mean_power);
+    worker->granules.measure(page, !is_nothing(scale.residual), &errors_->logs());
+  }
 }
 
 /// T (14.2): the largest factor of the list's keys, or if none has one, the largest unit of means.

@@ -108,10 +108,10 @@ class CodedList {
   bool begin(const CodedQuestion& question, RowErrors* errors);
   bool find_gains();
   Status open_page(Worker* worker, std::size_t place);
-  void score_page(Worker* worker, std::size_t place);
+  void score_pages(Worker* worker, std::size_t first, std::size_t end);
   [[nodiscard]] int search_top() const;
   template <typename Visit>
-  void for_each_page(const Visit& visit);
+  void for_each_run(const Visit& visit);
   void fetch_next(const PageView& view, const PageDemand& next) const;
   void fetch_planes(const PageChoice& choice) const;
   void fetch_values(std::size_t page) const;

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "codes/code_form.hpp"
+#include "codes/page_rows.hpp"
 #include "codes/transform.hpp"
 #include "codes/variance_tables.hpp"
 
@@ -56,15 +57,13 @@ void plane_sums(const std::uint8_t* plane, std::size_t dim, const std::int16_t* 
 }
 
 void mean_products(const std::int8_t* mean, const std::int16_t* halves, std::size_t dim,
-                   std::size_t padded, std::size_t rows, std::int64_t* products) {
+                   std::size_t padded, std::size_t rows, MeanSums* sums) {
   for (std::size_t row = 0; row < rows; ++row, halves += 2 * padded) {
-    std::int32_t of_upper = 0;
-    std::int32_t of_lower = 0;
+    sums[row] = {};
     for (std::size_t c = 0; c < dim; ++c) {
-      of_upper += mean[c] * halves[c];
-      of_lower += mean[c] * halves[padded + c];
+      sums[row].upper += mean[c] * halves[c];
+      sums[row].lower += mean[c] * halves[padded + c];
     }
-    products[row] = std::int64_t{of_upper} * 4096 + of_lower;
   }
 }
 
@@ -99,29 +98,35 @@ unsigned factor_of(const std::uint8_t* factors, std::size_t token) {
   return factors[token / 2] >> (token % 2 * 4) & 15U;
 }
 
-ScoreSums score_row(const std::int16_t* sums, const ScoredPage& page, const ScoredRow& row,
-                    std::int16_t* above) {
-  ScoreSums totals;
+bool score_row(const std::int16_t* sums, const ScoredPage& page, const ScoredRow& row,
+               std::int16_t* above, ScoreSums* totals) {
+  bool may_be_loud = false;
+  *totals = {};
   for (std::size_t t = 0; t < kTokens; ++t) {
     const unsigned factor = factor_of(page.factors, t);
     const std::int32_t m = factor == 0 ? 0 : row.multipliers[factor];
     const std::int32_t product = sums[t] * m;
     const std::int32_t upper = product >> 16;
-    totals.may_be_loud |= upper < -kQuietProduct || upper >= kQuietProduct;
+    may_be_loud |= upper < -kQuietProduct || upper >= kQuietProduct;
     above[t] = static_cast<std::int16_t>(((product + (1 << 11)) >> 12) + row.fraction);
     if (!has(page.visible, t)) continue;
-    totals.sum += above[t];
-    totals.squares += std::int64_t{above[t]} * above[t];
-    totals.noise += row.noise[factor];
+    const auto square = static_cast<std::uint32_t>(above[t] * above[t]);
+    totals->sum += above[t];
+    totals->noise += row.noise[factor];
+    totals->lower_squares += square & 0xFFFF;
+    totals->upper_squares += square >> 16;
   }
-  return totals;
+  return may_be_loud;
 }
 
-void score(const std::int16_t* sums, const ScoredPage& page, const ScoredRow* rows,
+bool score(const std::int16_t* sums, const ScoredPage& page, const ScoredRow* rows,
            std::size_t count, std::int16_t* above, ScoreSums* totals) {
+  bool may_be_loud = false;
   for (std::size_t row = 0; row < count; ++row) {
-    totals[row] = score_row(sums + row * kTokens, page, rows[row], above + row * kTokens);
+    may_be_loud |=
+        score_row(sums + row * kTokens, page, rows[row], above + row * kTokens, totals + row);
   }
+  return may_be_loud;
 }
 
 void look_up_some(const std::uint8_t* factors, const std::int16_t* table, std::uint64_t tokens,
@@ -508,6 +513,8 @@ const PageKernels& portable_page_kernels() {
       .hadamard = hadamard_block<std::int32_t>,
       .plane_sums = plane_sums,
       .mean_products = mean_products,
+      .mean_logits = mean_logits,
+      .spreads = spreads,
       .tabulate = tabulate,
       .score = score,
       .look_up_some = look_up_some,

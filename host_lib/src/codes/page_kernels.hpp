@@ -10,6 +10,29 @@
 
 namespace nearkv {
 
+inline constexpr int kCodeLogitBits = 7;  ///< Fraction bits of logits from codes.
+inline constexpr std::int64_t kLoudMean = std::int64_t{1} << 29;
+
+/// s^2 at least.
+inline constexpr std::int32_t kLeastSpread = 3410;
+inline constexpr int kVarianceUnit = 241;  ///< 2^14 / ln^2 2, in sixteenths of octaves.
+
+/// A mean's sum of products with a row: upper * 2^12 + lower.
+struct MeanSums {
+  std::int32_t upper;
+  std::int32_t lower;
+};
+
+/// Logits of means (12.2), by page and row.
+struct MeanLogits {
+  const MeanSums* sums;
+  const std::int32_t* powers;  ///< By which half a sum, times `factor`, is to be moved.
+  std::int32_t factor;         ///< C
+  std::size_t count;
+  std::int32_t* octaves;    ///< I
+  std::int16_t* fractions;  ///< f
+};
+
 /// A page of which a row is scored by plane 0.
 struct ScoredPage {
   const std::uint8_t* factors;  ///< Four bits a token.
@@ -27,9 +50,8 @@ struct ScoredRow {
 struct ScoreSums {
   std::int32_t sum = 0;
   std::int32_t noise = 0;
-  std::int64_t squares = 0;
-  bool may_be_loud =
-      false;  ///< A residual of some token is near 2^14: scores and sums do not hold.
+  std::uint32_t lower_squares = 0;  ///< The sum of squares is that of both, the upper one
+  std::uint32_t upper_squares = 0;  ///< times 2^16.
 };
 
 /// By whose 16 upper bits a product of a sum and m may be loud: those of -kQuietProduct to
@@ -215,13 +237,21 @@ struct PageKernels {
   /// Sums of products of a mean with rows of numbers upper * 2^12 + lower: upper ones, then lower
   /// ones, of each row `padded` numbers, zero behind `dim`.
   void (*mean_products)(const std::int8_t* mean, const std::int16_t* halves, std::size_t dim,
-                        std::size_t padded, std::size_t rows, std::int64_t* products);
+                        std::size_t padded, std::size_t rows, MeanSums* sums);
+
+  /// Whether one of the logits is loud.
+  bool (*mean_logits)(const MeanLogits& means);
+
+  /// mu and tau (13.1) of rows of pages whose tokens are all visible.
+  void (*spreads)(const ScoreSums* sums, std::size_t count, std::int16_t* means,
+                  std::int16_t* logs);
 
   /// Tables of sums over a plane of a row's weights.
   void (*tabulate)(const std::int16_t* weights, std::size_t dim, std::int16_t* tables);
 
-  /// R (12.3) = round(sums * m[factor] / 2^12) + fraction of rows, [rows][PAGE_TOKENS].
-  void (*score)(const std::int16_t* sums, const ScoredPage& page, const ScoredRow* rows,
+  /// R (12.3) = round(sums * m[factor] / 2^12) + fraction of rows, [rows][PAGE_TOKENS]. Where it
+  /// gives true, a residual is near 2^14 in some row, whose scores and sums do not hold.
+  bool (*score)(const std::int16_t* sums, const ScoredPage& page, const ScoredRow* rows,
                 std::size_t count, std::int16_t* above, ScoreSums* totals);
 
   /// numbers[t] = table[factors[t]] for some tokens, those of factor 0 apart; others stay.

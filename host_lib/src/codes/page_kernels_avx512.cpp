@@ -17,6 +17,7 @@ const PageKernels* avx512_page_kernels() {
     avx512::set_score_kernels(&all);
     avx512::set_refine_kernels(&all);
     avx512::set_weight_kernels(&all);
+    avx512::set_row_kernels(&all);
     avx512::set_sum_kernels(&all);
     avx512::set_error_kernels(&all);
     avx512::set_total_kernels(&all);

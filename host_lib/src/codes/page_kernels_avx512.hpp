@@ -95,6 +95,7 @@ inline __m512i merge_planes(const __m512i* bits, __m512i places) {
 void set_score_kernels(PageKernels* kernels);
 void set_refine_kernels(PageKernels* kernels);
 void set_weight_kernels(PageKernels* kernels);
+void set_row_kernels(PageKernels* kernels);
 void set_sum_kernels(PageKernels* kernels);
 void set_error_kernels(PageKernels* kernels);
 void set_total_kernels(PageKernels* kernels);

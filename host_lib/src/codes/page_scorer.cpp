@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <span>
 
 #include "codes/code_form.hpp"
 #include "codes/variance_tables.hpp"
@@ -11,7 +12,6 @@ namespace nearkv {
 namespace {
 
 constexpr std::size_t kTokens = NKV_PAGE_TOKENS;
-constexpr std::int64_t kLeastSpread = 3410;
 constexpr std::int32_t kMostHeard = kLoudMultiplier - 1;
 
 /// Of rows and pages in which no residual says anything.
@@ -35,65 +35,112 @@ void PageScorer::begin(CodeState* state, std::size_t dim) {
   kernels_ = &page_kernels();
   tables_ = &draw_tables();
   dim_ = dim;
-  sums_.reserve(state->rows() * kTokens);
+  const std::size_t all_rows = kPagesAtATime * state->rows();
+  sums_.reserve(all_rows * kTokens);
   refined_.reserve(state->rows() * kTokens);
   drawn_.reserve(state->rows() * kTokens);
   refined_rows_.resize(state->rows());
-  products_.resize(state->rows());
-  scored_rows_.resize(state->rows());
-  row_sums_.resize(state->rows());
-  drawn_rows_.resize(state->rows());
+  lowest_.resize(all_rows);
+  mean_sums_.resize(all_rows);
+  powers_.resize(all_rows);
+  octaves_.resize(all_rows);
+  fractions_.resize(all_rows);
+  means_.resize(all_rows);
+  log_spreads_.resize(all_rows);
+  scored_rows_.resize(all_rows);
+  row_sums_.resize(all_rows);
+  drawn_rows_.resize(all_rows);
   weights_.resize(state->rows());
 }
 
-bool PageScorer::scan(std::size_t page) {
-  const CodeQuery& query = state_->query();
-  const CodedPage& coded = state_->pages()[page];
-  if (coded.coded() == 0) return false;
-  const CodeQuery::SetRows& set = query.under(coded.sign_set);
+bool PageScorer::scan(std::size_t first, std::size_t end) {
   const std::size_t rows = state_->rows();
-  const bool has_factors = coded.keys.has_factors();
-  state_->set_key_factors(page, has_factors);
-  kernels_->plane_sums(coded.keys.planes[0], dim_, set.tables.data(), rows, sums_.data());
-  kernels_->mean_products(coded.keys.mean, query.halves(), dim_, query.padded(), rows,
-                          products_.data());
-  bool is_loud = false;
-  RowPage* const scored = &state_->row_page(page, 0);
-  for (std::size_t row = 0; row < rows; ++row) {
-    const std::int64_t mean = query.mean_logit(row, products_[row], coded.keys.mean_power);
-    is_loud |= std::abs(mean) == kLoudMean;
-    scored[row].octave = static_cast<std::int32_t>(mean >> kCodeLogitBits);
-    scored[row].fraction = static_cast<std::int16_t>(mean & ((1 << kCodeLogitBits) - 1));
-    ScoredRow& terms = scored_rows_[row];
-    terms.multipliers = kNoMultipliers.data();
-    if (has_factors && !query.is_zero(row)) {
-      terms.multipliers = query.multipliers(row, set, coded.keys.top, 1);
-    }
-    terms.noise = tables_->noise.of(state_->lowest_variance(page, row));
-    terms.fraction = scored[row].fraction;
+  pages_.clear();
+  for (std::size_t page = first; page < end; ++page) {
+    if (state_->pages()[page].coded() != 0) pages_.push_back(page);
   }
-  kernels_->score(sums_.data(), {coded.keys.factors, coded.visible}, scored_rows_.data(), rows,
-                  state_->above(page, 0), row_sums_.data());
-  for (std::size_t row = 0; row < rows; ++row) {
-    if (row_sums_[row].may_be_loud || scored_rows_[row].multipliers[kTopFactor] == kMostHeard) {
-      is_loud |= score_loud_row(page, row);
+  const CodeQuery& query = state_->query();
+  for (std::size_t i = 0; i < pages_.size(); ++i) {
+    const CodedPage& coded = state_->pages()[pages_[i]];
+    kernels_->plane_sums(coded.keys.planes[0], dim_, query.under(coded.sign_set).tables.data(),
+                         rows, sums_.data() + i * rows * kTokens);
+  }
+  bool is_loud = scale();
+  for (std::size_t i = 0; i < pages_.size(); ++i) is_loud |= score(i);
+  return is_loud;
+}
+
+/// Finds by what sums become scores. Returns whether a mean is loud.
+bool PageScorer::scale() {
+  const CodeQuery& query = state_->query();
+  const std::size_t rows = state_->rows();
+  std::size_t at = 0;
+  for (const std::size_t page : pages_) {
+    const CodedPage& coded = state_->pages()[page];
+    const CodeQuery::SetRows& set = query.under(coded.sign_set);
+    const bool has_factors = coded.keys.has_factors();
+    state_->set_key_factors(page, has_factors);
+    kernels_->mean_products(coded.keys.mean, query.halves(), dim_, query.padded(), rows,
+                            &mean_sums_[at]);
+    for (std::size_t row = 0; row < rows; ++row, ++at) {
+      const bool is_flat = !has_factors || query.is_zero(row);
+      powers_[at] = query.mean_power(row) + coded.keys.mean_power;
+      lowest_[at] = state_->lowest_variance(page, row);
+      scored_rows_[at].noise = tables_->noise.of(lowest_[at]);
+      scored_rows_[at].multipliers =
+          is_flat ? kNoMultipliers.data() : query.multipliers(row, set, coded.keys.top, 1);
+    }
+  }
+  const bool is_loud = kernels_->mean_logits({.sums = mean_sums_.data(),
+                                              .powers = powers_.data(),
+                                              .factor = query.factor(),
+                                              .count = at,
+                                              .octaves = octaves_.data(),
+                                              .fractions = fractions_.data()});
+  at = 0;
+  for (const std::size_t page : pages_) {
+    RowPage* const scored = &state_->row_page(page, 0);
+    for (std::size_t row = 0; row < rows; ++row, ++at) {
+      scored[row].octave = octaves_[at];
+      scored[row].fraction = scored_rows_[at].fraction = fractions_[at];
     }
   }
   return is_loud;
 }
 
-/// Scores a row again that may be loud. Returns whether it is.
-bool PageScorer::score_loud_row(std::size_t page, std::size_t row) {
+/// Scores a page. Returns whether a score is loud.
+bool PageScorer::score(std::size_t place) {
+  const std::size_t rows = state_->rows();
+  const std::size_t page = pages_[place];
+  const CodedPage& coded = state_->pages()[page];
+  const std::span scored = std::span(scored_rows_).subspan(place * rows, rows);
+  const bool may_be_loud =
+      kernels_->score(sums_.data() + place * rows * kTokens, {coded.keys.factors, coded.visible},
+                      scored.data(), rows, state_->above(page, 0), &row_sums_[place * rows]);
+  const auto is_capped = [](const ScoredRow& row) {
+    return row.multipliers[kTopFactor] == kMostHeard;
+  };
+  if (!may_be_loud && !std::ranges::any_of(scored, is_capped)) return false;
+  bool is_loud = false;
+  for (std::size_t row = 0; row < rows; ++row) is_loud |= score_loud_row(place, row);
+  return is_loud;
+}
+
+/// Scores a row of a page again that may be loud. Returns whether it is.
+bool PageScorer::score_loud_row(std::size_t place, std::size_t row) {
+  const std::size_t rows = state_->rows();
+  const std::size_t page = pages_[place];
   std::array<std::int32_t, kTokens> sums;
-  std::copy_n(sums_.data() + row * kTokens, kTokens, sums.data());
+  std::copy_n(sums_.data() + (place * rows + row) * kTokens, kTokens, sums.data());
   const bool is_loud = score_row_slowly(page, row, ~std::uint64_t{0}, sums.data(), 1);
   const std::int16_t* const above = state_->above(page, row);
-  ScoreSums& totals = row_sums_[row];
-  totals.sum = 0;
-  totals.squares = 0;
+  ScoreSums& totals = row_sums_[place * rows + row];
+  totals = {.noise = totals.noise};
   for_each_bit(state_->pages()[page].visible, [&](std::size_t t) {
+    const auto square = static_cast<std::uint32_t>(above[t] * above[t]);
     totals.sum += above[t];
-    totals.squares += std::int64_t{above[t]} * above[t];
+    totals.lower_squares += square & 0xFFFF;
+    totals.upper_squares += square >> 16;
   });
   return is_loud;
 }
@@ -124,25 +171,48 @@ bool PageScorer::score_row_slowly(std::size_t page, std::size_t row, std::uint64
   return is_loud;
 }
 
-void PageScorer::draw(std::size_t page, bool keeps_drawn) {
-  const CodedPage& coded = state_->pages()[page];
-  const auto tokens = std::int64_t{std::popcount(coded.visible)};
-  if (tokens == 0) return;
-  const bool is_whole = tokens == std::int64_t{kTokens};
-  RowPage* const scored = &state_->row_page(page, 0);
-  for (std::size_t row = 0; row < state_->rows(); ++row) {
-    const std::int64_t sum = row_sums_[row].sum;
-    const std::int64_t noise = row_sums_[row].noise;
-    const std::int64_t deviations = tokens * row_sums_[row].squares - sum * sum;
-    const std::int64_t spread = is_whole
-                                    ? (deviations >> 12) - (noise >> 6)
-                                    : floor_divide(deviations, tokens * tokens) - noise / tokens;
-    scored[row].mean = static_cast<std::int16_t>(is_whole ? sum >> 6 : floor_divide(sum, tokens));
-    scored[row].log_spread = static_cast<std::int16_t>(
-        log2_sixteenths(static_cast<std::uint64_t>(std::max(spread, kLeastSpread))) -
+void PageScorer::draw(bool keeps_drawn) {
+  const std::size_t rows = state_->rows();
+  find_spreads();
+  for (std::size_t i = 0; i < pages_.size(); ++i) {
+    weigh_coded(pages_[i], &drawn_rows_[i * rows],
+                keeps_drawn ? state_->drawn(pages_[i], 0) : drawn_.data());
+  }
+}
+
+/// Finds mu and tau of pages, and their tables.
+void PageScorer::find_spreads() {
+  const std::size_t rows = state_->rows();
+  kernels_->spreads(row_sums_.data(), pages_.size() * rows, means_.data(), log_spreads_.data());
+  for (std::size_t i = 0; i < pages_.size(); ++i) {
+    const std::uint64_t visible = state_->pages()[pages_[i]].visible;
+    if (visible != ~std::uint64_t{0}) find_part_spreads(i, std::popcount(visible));
+    RowPage* const scored = &state_->row_page(pages_[i], 0);
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::size_t at = i * rows + row;
+      DrawnRow& drawn = drawn_rows_[at];
+      scored[row].mean = drawn.mean = means_[at];
+      scored[row].log_spread = log_spreads_[at];
+      drawn.half[0] = tables_->half.of(lowest_[at]);
+      drawn.part[0] = tables_->part.of(lowest_[at] - log_spreads_[at]);
+    }
+  }
+}
+
+/// The same of a page of which only so many tokens are visible.
+void PageScorer::find_part_spreads(std::size_t place, std::int64_t tokens) {
+  const std::size_t rows = state_->rows();
+  for (std::size_t at = place * rows; at < (place + 1) * rows; ++at) {
+    const ScoreSums& sums = row_sums_[at];
+    const std::int64_t sum = sums.sum;
+    const std::int64_t squares = sums.lower_squares + (std::int64_t{sums.upper_squares} << 16);
+    const std::int64_t spread =
+        floor_divide(tokens * squares - sum * sum, tokens * tokens) - sums.noise / tokens;
+    means_[at] = static_cast<std::int16_t>(floor_divide(sum, tokens));
+    log_spreads_[at] = static_cast<std::int16_t>(
+        log2_sixteenths(static_cast<std::uint64_t>(std::max<std::int64_t>(spread, kLeastSpread))) -
         kVarianceUnit);
   }
-  weigh_coded(page, keeps_drawn ? state_->drawn(page, 0) : drawn_.data());
 }
 
 void PageScorer::weigh(std::size_t page) {
@@ -154,25 +224,24 @@ void PageScorer::weigh(std::size_t page) {
     for (std::size_t row = 0; row < rows; ++row) state_->row_page(page, row).rest = 0;
     return;
   }
-  weigh_coded(page, state_->drawn(page, 0));
+  const PageReads& reads = state_->reads()[page];
+  for (std::size_t row = 0; row < rows; ++row) {
+    find_tables(reads, state_->lowest_variance(page, row), state_->row_page(page, row),
+                &drawn_rows_[row]);
+  }
+  weigh_coded(page, drawn_rows_.data(), state_->drawn(page, 0));
 }
 
-void PageScorer::weigh_coded(std::size_t page, std::int16_t* drawn) {
+void PageScorer::weigh_coded(std::size_t page, const DrawnRow* drawn_rows, std::int16_t* drawn) {
   const CodedPage& coded = state_->pages()[page];
   const std::size_t rows = state_->rows();
   const PageReads& reads = state_->reads()[page];
-  RowPage* const scored = &state_->row_page(page, 0);
-  for (std::size_t row = 0; row < rows; ++row) {
-    find_tables(reads, state_->lowest_variance(page, row), scored[row], &drawn_rows_[row]);
-  }
   kernels_->weigh(state_->above(page, 0),
                   {coded.keys.factors, coded.visible, coded.visible & ~reads.alone(),
                    reads.key_rows, reads.refined.data()},
-                  drawn_rows_.data(), rows, drawn, weights_.data());
-  for (std::size_t row = 0; row < rows; ++row) {
-    scored[row].top = weights_[row].top;
-    scored[row].rest = weights_[row].rest;
-  }
+                  drawn_rows, rows, drawn, weights_.data());
+  RowPage* const scored = &state_->row_page(page, 0);
+  for (std::size_t row = 0; row < rows; ++row) scored[row].take(weights_[row]);
 }
 
 void PageScorer::find_tables(const PageReads& reads, int lowest, const RowPage& scored,

@@ -150,7 +150,7 @@ void plane_sums(const std::uint8_t* plane, std::size_t dim, const std::int16_t* 
 /// Products of kRows rows, of which each is two times `padded` numbers.
 template <std::size_t kRows>
 void multiply_rows(const std::int8_t* mean, const std::int16_t* halves, std::size_t dim,
-                   std::size_t padded, std::int64_t* products) {
+                   std::size_t padded, MeanSums* sums) {
   __m512i upper[kRows];
   __m512i lower[kRows];
   for (std::size_t row = 0; row < kRows; ++row) upper[row] = lower[row] = _mm512_setzero_si512();
@@ -165,19 +165,23 @@ void multiply_rows(const std::int8_t* mean, const std::int16_t* halves, std::siz
   for (std::size_t row = 0; row < kRows; row += 2) {
     const std::size_t next = row + 1 < kRows ? row + 1 : row;
     const __m128i all = sums_of(upper[row], lower[row], upper[next], lower[next]);
-    products[row] = std::int64_t{_mm_cvtsi128_si32(all)} * 4096 + _mm_extract_epi32(all, 1);
-    products[next] = std::int64_t{_mm_extract_epi32(all, 2)} * 4096 + _mm_extract_epi32(all, 3);
+    auto* const to = reinterpret_cast<__m128i*>(sums + row);
+    if (next == row) {
+      _mm_storel_epi64(to, all);
+    } else {
+      _mm_storeu_si128(to, all);
+    }
   }
 }
 
 void mean_products(const std::int8_t* mean, const std::int16_t* halves, std::size_t dim,
-                   std::size_t padded, std::size_t rows, std::int64_t* products) {
-  for (; rows >= 4; rows -= 4, halves += 8 * padded, products += 4) {
-    multiply_rows<4>(mean, halves, dim, padded, products);
+                   std::size_t padded, std::size_t rows, MeanSums* sums) {
+  for (; rows >= 4; rows -= 4, halves += 8 * padded, sums += 4) {
+    multiply_rows<4>(mean, halves, dim, padded, sums);
   }
-  if (rows == 3) multiply_rows<3>(mean, halves, dim, padded, products);
-  if (rows == 2) multiply_rows<2>(mean, halves, dim, padded, products);
-  if (rows == 1) multiply_rows<1>(mean, halves, dim, padded, products);
+  if (rows == 3) multiply_rows<3>(mean, halves, dim, padded, sums);
+  if (rows == 2) multiply_rows<2>(mean, halves, dim, padded, sums);
+  if (rows == 1) multiply_rows<1>(mean, halves, dim, padded, sums);
 }
 
 /// What five weights add to a sum, by their bits.
@@ -221,19 +225,19 @@ __m512i load_few_factors(const std::uint8_t* packed) {
   return _mm512_or_si512(pairs, _mm512_slli_epi64(pairs, 28));
 }
 
-void score(const std::int16_t* sums, const ScoredPage& page, const ScoredRow* rows,
+bool score(const std::int16_t* sums, const ScoredPage& page, const ScoredRow* rows,
            std::size_t count, std::int16_t* above, ScoreSums* totals) {
   const __m512i one = _mm512_set1_epi16(1);
   const __m512i quiet = _mm512_set1_epi16(kQuietProduct);
   const __m512i low = _mm512_set1_epi32(0xFFFF);
   const __m512i factors[2] = {load_factors(page.factors, 0), load_factors(page.factors, 1)};
+  __mmask32 loud = 0;
   __m512i few_factors[4];
   for (std::size_t i = 0; i < 4; ++i) few_factors[i] = load_few_factors(page.factors + 8 * i);
   for (std::size_t row = 0; row < count; ++row, sums += kTokens, above += kTokens) {
     const __m512i multipliers =
         _mm512_maskz_mov_epi16(0xFFFEFFFE, load_table(rows[row].multipliers));
     const __m512i fraction = _mm512_set1_epi16(rows[row].fraction);
-    __mmask32 loud = 0;
     __m512i sum = _mm512_setzero_si512();
     __m512i squares = _mm512_setzero_si512();
     for (std::size_t half = 0; half < 2; ++half) {
@@ -259,13 +263,11 @@ void score(const std::int16_t* sums, const ScoredPage& page, const ScoredRow* ro
       noise =
           _mm512_add_epi32(noise, _mm512_maskz_permutexvar_epi32(visible, few_factors[i], terms));
     }
-    const __m128i all =
-        sums_of(sum, noise, _mm512_and_si512(squares, low), _mm512_srli_epi32(squares, 16));
-    const std::uint64_t both = static_cast<std::uint64_t>(_mm_extract_epi64(all, 1));
-    totals[row] = {_mm_cvtsi128_si32(all), _mm_extract_epi32(all, 1),
-                   static_cast<std::int64_t>((both & 0xFFFFFFFF) + ((both >> 32) << 16)),
-                   loud != 0};
+    _mm_storeu_si128(
+        reinterpret_cast<__m128i*>(totals + row),
+        sums_of(sum, noise, _mm512_and_si512(squares, low), _mm512_srli_epi32(squares, 16)));
   }
+  return loud != 0;
 }
 
 void look_up_some(const std::uint8_t* factors, const std::int16_t* table, std::uint64_t tokens,

@@ -9,28 +9,26 @@ namespace {
 
 using namespace avx512;  // NOLINT(google-build-using-namespace): this file's own other half.
 
-/// Weights of means as numbers by which a mean is multiplied. True if a product may need flooring.
-bool take_weights(const WeightedMeans& means, double* weights) {
-  __mmask8 any = 0;
+/// Weights of means as numbers by which a mean is multiplied.
+void take_weights(const WeightedMeans& means, double* weights) {
   for (std::size_t at = 0; at < means.pages * means.rows; at += 8) {
     const std::size_t left = means.pages * means.rows - at;
     const auto mask = static_cast<__mmask8>(left < 8 ? (1U << left) - 1 : 0xFFU);
     const __m256i shifts = _mm256_maskz_loadu_epi32(mask, means.shifts + at);
-    any |= _mm256_cmpgt_epi32_mask(shifts, _mm256_setzero_si256());
     const __m512d weight = _mm512_cvtepi32_pd(_mm256_maskz_loadu_epi32(mask, means.weights + at));
     const __m512d power = _mm512_cvtepi32_pd(_mm256_sub_epi32(_mm256_setzero_si256(), shifts));
     _mm512_storeu_pd(weights + at, _mm512_scalef_pd(weight, power));
   }
-  return any != 0;
 }
 
-/// Sixteen channels of kRows rows. Products of a page have less than 2^42, so that sums of
-/// kPagesOfMeans of them are exact as floating-point numbers.
-template <std::size_t kRows, bool kFloors>
+/// Sixteen channels of kRows rows. A product has less than 2^42: added to 1.5 * 2^52 and rounded
+/// down, its floor is what the sum's bits have more than those of that number.
+template <std::size_t kRows>
 void add_sixteen(const WeightedMeans& means, const double* weights, std::size_t channel,
                  std::int64_t* acc) {
-  __m512d sums[kRows][2];
-  for (auto& sum : sums) sum[0] = sum[1] = _mm512_setzero_pd();
+  const __m512d middle = _mm512_set1_pd(0x1.8p52);
+  __m512i sums[kRows][2];
+  for (auto& sum : sums) sum[0] = sum[1] = _mm512_setzero_si512();
   for (std::size_t page = 0; page < means.pages; ++page, weights += means.rows) {
     const __m512i wide = _mm512_cvtepi8_epi32(
         _mm_loadu_si128(reinterpret_cast<const __m128i*>(means.means[page] + channel)));
@@ -39,45 +37,39 @@ void add_sixteen(const WeightedMeans& means, const double* weights, std::size_t 
     for (std::size_t row = 0; row < kRows; ++row) {
       const __m512d weight = _mm512_set1_pd(weights[row]);
       for (std::size_t i = 0; i < 2; ++i) {
-        sums[row][i] =
-            kFloors ? _mm512_add_pd(sums[row][i],
-                                    _mm512_roundscale_pd(_mm512_mul_pd(mean[i], weight),
-                                                         _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC))
-                    : _mm512_fmadd_pd(mean[i], weight, sums[row][i]);
+        const __m512d floor = _mm512_fmadd_round_pd(mean[i], weight, middle,
+                                                    _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+        sums[row][i] = _mm512_add_epi64(sums[row][i], _mm512_castpd_si512(floor));
       }
     }
   }
+  const __m512i middles = _mm512_mullo_epi64(
+      _mm512_castpd_si512(middle), _mm512_set1_epi64(static_cast<long long>(means.pages)));
   for (std::size_t row = 0; row < kRows; ++row) {
     std::int64_t* const own = acc + row * means.dim + channel;
     for (std::size_t i = 0; i < 2; ++i) {
-      _mm512_storeu_si512(own + 8 * i,
-                          _mm512_add_epi64(load(own + 8 * i), _mm512_cvtpd_epi64(sums[row][i])));
+      const __m512i sum = _mm512_sub_epi64(sums[row][i], middles);
+      _mm512_storeu_si512(own + 8 * i, _mm512_add_epi64(load(own + 8 * i), sum));
     }
   }
 }
 
 template <std::size_t kRows>
-void add_rows(const WeightedMeans& means, const double* weights, bool floors, std::int64_t* acc) {
-  for (std::size_t c = 0; c < means.dim; c += 16) {
-    if (floors) {
-      add_sixteen<kRows, true>(means, weights, c, acc);
-    } else {
-      add_sixteen<kRows, false>(means, weights, c, acc);
-    }
-  }
+void add_rows(const WeightedMeans& means, const double* weights, std::int64_t* acc) {
+  for (std::size_t c = 0; c < means.dim; c += 16) add_sixteen<kRows>(means, weights, c, acc);
 }
 
 void add_means(const WeightedMeans& means, std::int64_t* acc) {
   double weights[kPagesOfMeans * NKV_MAX_GROUP + 8];
-  const bool floors = take_weights(means, weights);
+  take_weights(means, weights);
   std::size_t row = 0;
   for (; row + 4 <= means.rows; row += 4) {
-    add_rows<4>(means, weights + row, floors, acc + row * means.dim);
+    add_rows<4>(means, weights + row, acc + row * means.dim);
   }
   const std::size_t left = means.rows - row;
-  if (left == 3) add_rows<3>(means, weights + row, floors, acc + row * means.dim);
-  if (left == 2) add_rows<2>(means, weights + row, floors, acc + row * means.dim);
-  if (left == 1) add_rows<1>(means, weights + row, floors, acc + row * means.dim);
+  if (left == 3) add_rows<3>(means, weights + row, acc + row * means.dim);
+  if (left == 2) add_rows<2>(means, weights + row, acc + row * means.dim);
+  if (left == 1) add_rows<1>(means, weights + row, acc + row * means.dim);
 }
 
 void add_value(const std::int32_t* value, std::size_t dim, std::int32_t weight, int shift,

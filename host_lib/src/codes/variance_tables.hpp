@@ -8,13 +8,13 @@
 #include <cstdint>
 
 #include "codes/energies.hpp"
+#include "codes/page_kernels.hpp"
 
 namespace nearkv {
 
 inline constexpr int kLeastVariance = -160;
 inline constexpr int kMostVariance = 96;
 inline constexpr int kPlainVariance = 13;  ///< What a row without a factor has more.
-inline constexpr int kVarianceUnit = 241;  ///< 2^14 / ln^2 2, in sixteenths of octaves.
 inline constexpr std::size_t kFactors = 16;
 
 /// Numbers by sixteenths of octaves from kFirst to kLast, the first and the last one going on for
