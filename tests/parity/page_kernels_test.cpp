@@ -191,6 +191,10 @@ TEST_P(PageKernelsTest, ProductsOfMeans) {
 TEST_P(PageKernelsTest, SumsOfValues) {
   const auto value = random_numbers<std::int32_t>(dim(), -(1 << 24) + 1, (1 << 24) - 1, random_);
   const auto row = random_numbers<std::uint16_t>(dim(), 0, 65535, random_);
+  const auto delta4 = random_numbers<std::uint8_t>(2 * dim(), 0, 255, random_);
+  expect_same<std::uint16_t>(dim(), [&](const PageKernels& kernels, std::uint16_t* expanded) {
+    kernels.expand_delta4(delta4.data(), delta4.data() + dim() / 2, dim(), expanded);
+  });
   for (int round = 0; round < 60; ++round) {
     const auto weight = static_cast<std::int32_t>((1U << 17) + random_() % (1U << 17));
     const int shift = static_cast<int>(random_() % 43);

@@ -21,6 +21,20 @@ struct PageBest {
 
 std::int64_t bin_of(std::int64_t below) { return std::min(below >> kBinBits, kBins - 1); }
 
+struct Candidate {
+  std::uint32_t page;
+  std::uint16_t token;
+  std::uint16_t bin;
+};
+
+/// Tokens in bins up to `bin` of a page whose R of 0 lies so far below the largest logit.
+std::uint64_t tokens_within(const std::int16_t* above, std::int64_t below, std::int64_t bin) {
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int16_t>::min();
+  if (bin == kBins - 1) return ~std::uint64_t{0};
+  const std::int64_t least = below - (bin << kBinBits) - ((1 << kBinBits) - 1);
+  return page_kernels().at_least(above, static_cast<std::int16_t>(std::max(least, kLeast)));
+}
+
 void add_best(const CodeState& state, std::size_t row, std::uint64_t count,
               std::vector<std::uint64_t>* tokens) {
   const std::size_t pages = state.pages().size();
@@ -51,23 +65,25 @@ void add_best(const CodeState& state, std::size_t row, std::uint64_t count,
     return last;
   };
   const std::int64_t enough = bin_that_holds();
+  // What lies in these bins: few tokens of few pages.
+  std::vector<Candidate> candidates;
   counts.fill(0);
-  const auto for_each_token = [&](std::int64_t bins, const auto& use) {
-    for (std::size_t page = 0; page < pages; ++page) {
-      const std::uint64_t visible = state.pages()[page].visible;
-      if (visible == 0 || bin_of(largest - bests[page].largest) > bins) continue;
-      const std::int16_t* const above = state.above(page, row);
-      const std::int64_t of_page = largest - bests[page].octaves;
-      for_each_bit(visible, [&](std::size_t t) { use(page, t, bin_of(of_page - above[t])); });
-    }
-  };
-  for_each_token(enough, [&](std::size_t, std::size_t, std::int64_t bin) {
-    ++counts[static_cast<std::size_t>(bin)];
-  });
+  for (std::size_t page = 0; page < pages; ++page) {
+    const std::uint64_t visible = state.pages()[page].visible;
+    if (visible == 0 || bin_of(largest - bests[page].largest) > enough) continue;
+    const std::int16_t* const above = state.above(page, row);
+    const std::int64_t of_page = largest - bests[page].octaves;
+    for_each_bit(visible & tokens_within(above, of_page, enough), [&](std::size_t t) {
+      const std::int64_t bin = bin_of(of_page - above[t]);
+      ++counts[static_cast<std::size_t>(bin)];
+      candidates.push_back({static_cast<std::uint32_t>(page), static_cast<std::uint16_t>(t),
+                            static_cast<std::uint16_t>(bin)});
+    });
+  }
   const std::int64_t last = std::min(bin_that_holds(), enough);
-  for_each_token(last, [&](std::size_t page, std::size_t t, std::int64_t bin) {
-    if (bin <= last) (*tokens)[page] |= std::uint64_t{1} << t;
-  });
+  for (const Candidate& candidate : candidates) {
+    if (candidate.bin <= last) (*tokens)[candidate.page] |= std::uint64_t{1} << candidate.token;
+  }
 }
 
 }  // namespace

@@ -38,9 +38,15 @@ constexpr auto kResidualFactors = [] {
 
 void align_value(const RowSource& values, std::size_t token, int exponent, float* buffer,
                  std::int32_t* aligned) {
-  if (!values.is_delta4() && values.dtype == NKV_DTYPE_BF16) {
-    page_kernels().align_bf16(reinterpret_cast<const std::uint16_t*>(values.row(token)), values.dim,
-                              exponent, aligned);
+  if (values.dtype == NKV_DTYPE_BF16) {
+    std::array<std::uint16_t, NKV_MAX_HEAD_DIM> expanded;
+    const std::uint8_t* const row = values.row(token);
+    if (values.is_delta4()) {
+      page_kernels().expand_delta4(row, values.exponents, values.dim, expanded.data());
+    }
+    page_kernels().align_bf16(
+        values.is_delta4() ? expanded.data() : reinterpret_cast<const std::uint16_t*>(row),
+        values.dim, exponent, aligned);
     return;
   }
   values.decode(token, buffer);

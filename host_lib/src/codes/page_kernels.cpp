@@ -415,6 +415,15 @@ void add_signed(const std::int32_t* numbers, const std::int16_t* minus, std::siz
   }
 }
 
+void expand_delta4(const std::uint8_t* row, const std::uint8_t* exponents, std::size_t dim,
+                   std::uint16_t* expanded) {
+  for (std::size_t c = 0; c < dim; ++c) {
+    const unsigned nibble = row[dim + c / 2] >> (c % 2 * 4) & 15U;
+    const unsigned bits = row[c] >> 7 << 15 | (exponents[c] + nibble) << 7 | (row[c] & 0x7FU);
+    expanded[c] = static_cast<std::uint16_t>(nibble == 0 ? 0 : bits);
+  }
+}
+
 void align_bf16(const std::uint16_t* row, std::size_t dim, int exponent, std::int32_t* value) {
   for (std::size_t c = 0; c < dim; ++c) {
     const int own = row[c] >> 7 & 0xFF;
@@ -526,6 +535,7 @@ const PageKernels& portable_page_kernels() {
       .add_means = add_means,
       .add_value = add_value,
       .add_signed = add_signed,
+      .expand_delta4 = expand_delta4,
       .align_bf16 = align_bf16,
       .coded_sums = coded_sums,
       .output_products = output_products,

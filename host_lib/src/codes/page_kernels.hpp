@@ -292,6 +292,10 @@ struct PageKernels {
   void (*add_signed)(const std::int32_t* numbers, const std::int16_t* minus, std::size_t dim,
                      std::int32_t mantissa, int power, int most, std::int64_t* acc);
 
+  /// A row of DELTA4 as bf16, zero where it is an exception's.
+  void (*expand_delta4)(const std::uint8_t* row, const std::uint8_t* exponents, std::size_t dim,
+                        std::uint16_t* expanded);
+
   /// value[c] of a row of bf16 (1.3): 24 bits and a sign, of a list with that largest exponent.
   void (*align_bf16)(const std::uint16_t* row, std::size_t dim, int exponent, std::int32_t* value);
 

@@ -127,6 +127,26 @@ void add_signed(const std::int32_t* numbers, const std::int16_t* minus, std::siz
   add_signed_by(numbers, minus, dim, mantissas, shift_bounded, acc);
 }
 
+void expand_delta4(const std::uint8_t* row, const std::uint8_t* exponents, std::size_t dim,
+                   std::uint16_t* expanded) {
+  for (std::size_t c = 0; c < dim; c += kHalf) {
+    const __mmask32 some = dim - c < kHalf ? 0xFFFF : ~__mmask32{0};
+    const __m512i own = _mm512_cvtepu8_epi16(_mm256_maskz_loadu_epi8(some, row + c));
+    const __m512i base = _mm512_cvtepu8_epi16(_mm256_maskz_loadu_epi8(some, exponents + c));
+    const auto some_pairs = static_cast<__mmask16>(dim - c < kHalf ? 0xFF : 0xFFFF);
+    const __m512i pairs = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(some_pairs, row + dim + c / 2));
+    const __m512i nibbles = _mm512_and_si512(_mm512_or_si512(pairs, _mm512_slli_epi32(pairs, 12)),
+                                             _mm512_set1_epi16(15));
+    const __m512i exponent = _mm512_slli_epi16(_mm512_add_epi16(base, nibbles), 7);
+    // Sign and mantissa apart: bit 7 moves up to 15.
+    const __m512i sign = _mm512_slli_epi16(_mm512_srli_epi16(own, 7), 15);
+    const __m512i mantissa = _mm512_and_si512(own, _mm512_set1_epi16(0x7F));
+    const __m512i bits = _mm512_or_si512(_mm512_or_si512(sign, exponent), mantissa);
+    const __mmask32 kept = _mm512_test_epi16_mask(nibbles, nibbles);
+    _mm512_mask_storeu_epi16(expanded + c, some, _mm512_maskz_mov_epi16(kept, bits));
+  }
+}
+
 void align_bf16(const std::uint16_t* row, std::size_t dim, int exponent, std::int32_t* value) {
   const __m512i top = _mm512_set1_epi32(exponent);
   const __m512i mask = _mm512_set1_epi32(0xFF);
@@ -300,6 +320,7 @@ void avx512::set_sum_kernels(PageKernels* kernels) {
   kernels->add_means = add_means;
   kernels->add_value = add_value;
   kernels->add_signed = add_signed;
+  kernels->expand_delta4 = expand_delta4;
   kernels->align_bf16 = align_bf16;
   kernels->coded_sums = coded_sums;
 }
