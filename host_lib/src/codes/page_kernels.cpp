@@ -419,7 +419,8 @@ void expand_delta4(const std::uint8_t* row, const std::uint8_t* exponents, std::
                    std::uint16_t* expanded) {
   for (std::size_t c = 0; c < dim; ++c) {
     const unsigned nibble = row[dim + c / 2] >> (c % 2 * 4) & 15U;
-    const unsigned bits = row[c] >> 7 << 15 | (exponents[c] + nibble) << 7 | (row[c] & 0x7FU);
+    const unsigned bits =
+        unsigned{row[c]} >> 7 << 15 | (exponents[c] + nibble) << 7 | (row[c] & 0x7FU);
     expanded[c] = static_cast<std::uint16_t>(nibble == 0 ? 0 : bits);
   }
 }
