@@ -20,14 +20,17 @@ constexpr int kWidest = 24;
 constexpr std::array<int, NKV_VALUE_CODE_PLANES + 1> kValueRemainders = {0, -13, -45, -73};
 
 /// |r|^2 by factor.
-const std::array<std::int32_t, kFactors> kFixedLengths = [] {
-  std::array<std::int32_t, kFactors> lengths{};
-  for (int factor = 0; factor <= kTopFactor; ++factor) {
-    lengths[static_cast<std::size_t>(factor)] =
-        static_cast<std::int32_t>(octaves_fixed(8 * (factor - kTopFactor), kSumBits));
-  }
-  return lengths;
-}();
+const std::array<std::int32_t, kFactors>& fixed_lengths() {
+  static const auto table = [] {
+    std::array<std::int32_t, kFactors> lengths{};
+    for (int factor = 0; factor <= kTopFactor; ++factor) {
+      lengths[static_cast<std::size_t>(factor)] =
+          static_cast<std::int32_t>(octaves_fixed(8 * (factor - kTopFactor), kSumBits));
+    }
+    return lengths;
+  }();
+  return table;
+}
 
 int log_of(std::uint64_t number) { return number == 0 ? kNothing : log2_sixteenths(number); }
 
@@ -106,7 +109,7 @@ ValueScale GranuleMeasure::scale_of(std::size_t page) {
   const CodedPage& coded = state_->pages()[page];
   ValueScale scale;
   const ValueSums sums = kernels_->sum_values(coded.values.mean, value_dim_, coded.values.factors,
-                                              coded.visible, kFixedLengths.data());
+                                              coded.visible, fixed_lengths().data());
   scale.squares = sums.squares;
   scale.residual = scale.spread = kNothing;
   if (coded.coded() == 0 || !coded.values.has_factors()) return scale;
