@@ -109,10 +109,11 @@ list(FILTER NEARKV_RTL_SOURCES EXCLUDE
 set(packages ${NEARKV_RTL_SOURCES})
 list(FILTER packages INCLUDE REGEX "_pkg\\.sv$")
 list(FILTER NEARKV_RTL_SOURCES EXCLUDE REGEX "_pkg\\.sv$")
-list(REMOVE_ITEM packages ${CMAKE_CURRENT_LIST_DIR}/abi/gen/nkv_abi_pkg.sv
-  ${CMAKE_CURRENT_LIST_DIR}/nkv_pkg.sv)
-list(PREPEND NEARKV_RTL_SOURCES ${CMAKE_CURRENT_LIST_DIR}/abi/gen/nkv_abi_pkg.sv
-  ${CMAKE_CURRENT_LIST_DIR}/nkv_pkg.sv ${packages})
+# Those that others import, in order.
+set(first abi/gen/nkv_abi_pkg.sv nkv_pkg.sv exact/nkv_exact_pkg.sv ingest/nkv_ingest_pkg.sv)
+list(TRANSFORM first PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
+list(REMOVE_ITEM packages ${first})
+list(PREPEND NEARKV_RTL_SOURCES ${first} ${packages})
 
 # The same by halves: what lies in an engine, and what around engines (nkv_shell).
 set(NEARKV_RTL_ENGINE_SOURCES ${NEARKV_RTL_SOURCES})
