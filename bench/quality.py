@@ -258,12 +258,13 @@ def _answered(
         share = mean(exact)
         for name, way in predictions.predicted.items():
             is_goal = share >= _ANSWERING and name in ERRORS
+            is_beside = name != REFERENCE and share > 0
             yield Result(
                 name=f"quality/{subject.name}/task_{kind}/{name}",
                 value=mean(way.answers[kind]),
                 unit="of answers right",
-                peer=None if name == REFERENCE else "bf16",
-                peer_value=None if name == REFERENCE else share,
+                peer="bf16" if is_beside else None,
+                peer_value=share if is_beside else None,
                 goal=Goal(">=", share) if is_goal else None,
                 device=context.device,
                 extra={"tokens": tokens, "tasks": len(exact)},

@@ -1,6 +1,7 @@
 """What the quality bench measures answers by, and what it sets beside them."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -8,17 +9,19 @@ from transformers import Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, Llama
 
 pytest.importorskip("nearkv.core", exc_type=ImportError)
 
+from bench import quality
 from bench.real import captures, reading, tasks
 from bench.real.anchors import CACHES, Anchors, KeptCache, q4_0, q8_0
 from bench.real.answers import CodedLayer, JudgedAnswer, Layer
 from bench.real.captures import CaptureSource, LayerCapture, Subject
 from bench.real.measures import Measures
-from bench.real.predictions import REFERENCE, Coded, Kept, Predictions
+from bench.real.predictions import REFERENCE, Coded, Kept, Predicted, Predictions
 from bench.real.reading import NotAttention, Reading, global_layers
 from bench.real.tally import Claims, Tally, rms
 from bench.real.tasks import TASKS, Task
 from bench.real.texts import CALIBRATION, Text, TextMissing
 from nearkv.core import AttendMode, Select
+from nearkv.results import Goal
 
 TOKENS = 2304
 DEVICE = "model:"
@@ -363,3 +366,21 @@ def test_an_answer_is_right_if_each_of_its_tokens_is_the_likeliest(source, monke
         given = Task("some", (), "ends", chr(answer))
         predictions.ask(given, 1000, lambda _: None)
         assert predictions.predicted[REFERENCE].answers["some"][-1] == is_right
+
+
+def test_a_task_that_exact_attention_does_half_of_is_a_goal():
+    predictions = SimpleNamespace(predicted={REFERENCE: Predicted(), "error_10": Predicted()})
+    for kind, right in (("easy", 3), ("hard", 1), ("hopeless", 0)):
+        for way in predictions.predicted.values():
+            way.answers[kind] = [place < right for place in range(4)]
+    told = {
+        result.name: result
+        for result in quality._answered(
+            SimpleNamespace(device=DEVICE), Subject("small", (2048,), 1), 100, predictions
+        )
+    }
+    assert told["quality/small_2k/task_easy/error_10"].goal == Goal(">=", 0.75)
+    assert told["quality/small_2k/task_easy/bf16"].goal is None
+    assert told["quality/small_2k/task_hard/error_10"].goal is None
+    assert told["quality/small_2k/task_hard/error_10"].ratio == 1
+    assert told["quality/small_2k/task_hopeless/error_10"].value == 0
