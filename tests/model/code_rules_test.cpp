@@ -139,7 +139,7 @@ TEST(BoundsByCodes, AreThoseOfArithmeticByHand) {
       make_rows(NKV_DTYPE_BF16, 1024, 64, [&](uint32_t, uint32_t) { return 1 + normal(random); });
   const Sequence sequence = append_coded(device, keys, values);
   const Rows query = normal_rows(NKV_DTYPE_BF16, 1, 64, 1.0, random);
-  constexpr double kDeviations = 1.5;
+  constexpr double kDeviations = NKV_USUAL_BOUND_Z / 16.0;
   constexpr uint32_t kGranules = 1024 / 8;  // Of a burst for each plane.
   constexpr double kNear = .05;
 
