@@ -260,7 +260,7 @@ def _answered(
             is_goal = share >= _ANSWERING and name in ERRORS
             is_beside = name != REFERENCE and share > 0
             yield Result(
-                name=f"quality/{subject.name}/task_{kind}/{name}",
+                name=f"quality/{subject.model}_{tokens // 1024}k/task_{kind}/{name}",
                 value=mean(way.answers[kind]),
                 unit="of answers right",
                 peer="bf16" if is_beside else None,

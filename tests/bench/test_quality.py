@@ -376,11 +376,11 @@ def test_a_task_that_exact_attention_does_half_of_is_a_goal():
     told = {
         result.name: result
         for result in quality._answered(
-            SimpleNamespace(device=DEVICE), Subject("small", (2048,), 1), 100, predictions
+            SimpleNamespace(device=DEVICE), Subject("small", (2048,), 1), 1024, predictions
         )
     }
-    assert told["quality/small_2k/task_easy/error_10"].goal == Goal(">=", 0.75)
-    assert told["quality/small_2k/task_easy/bf16"].goal is None
-    assert told["quality/small_2k/task_hard/error_10"].goal is None
-    assert told["quality/small_2k/task_hard/error_10"].ratio == 1
-    assert told["quality/small_2k/task_hopeless/error_10"].value == 0
+    assert told["quality/small_1k/task_easy/error_10"].goal == Goal(">=", 0.75)
+    assert told["quality/small_1k/task_easy/bf16"].goal is None
+    assert told["quality/small_1k/task_hard/error_10"].goal is None
+    assert told["quality/small_1k/task_hard/error_10"].ratio == 1
+    assert told["quality/small_1k/task_hopeless/error_10"].value == 0
