@@ -48,7 +48,14 @@ def start_demo(*arguments: object, **variables: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "nearkv.demo", *map(str, arguments)]
     paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, env=os.environ | paths | variables, text=True, **pipes)
+    return subprocess.Popen(
+        command,
+        env=os.environ | paths | variables,
+        text=True,
+        # What a shell runs in its background ignores interrupts, and so do its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        **pipes,
+    )
 
 
 def run_demo(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -279,7 +286,7 @@ def test_no_process_outlives_the_demo(demo_inputs: Path, tmp_path: Path, way: si
         worker = children(process.pid)
         assert len(worker) == 1
         process.send_signal(way)
-        process.wait(240)  # A process that is amid a write to a slow disk ends when that has.
+        process.wait(60)
         deadline_s = time.monotonic() + 5
         while any(is_running(child) for child in worker):
             assert time.monotonic() < deadline_s
