@@ -199,7 +199,7 @@ void weigh(const std::int16_t* above, const DrawnPage& page, const DrawnRow* row
 ValueSums sum_values(const std::int8_t* mean, std::size_t dim, const std::uint8_t* factors,
                      std::uint64_t tokens, const std::int32_t* lengths) {
   ValueSums sums{};
-  for (std::size_t c = 0; c < dim; ++c) sums.squares += mean[c] * mean[c];
+  for (std::size_t c = 0; c < dim; ++c) sums.squares += std::int64_t{mean[c]} * mean[c];
   for (std::size_t t = 0; t < kTokens; ++t) {
     if (has(tokens, t)) sums.lengths += lengths[factor_of(factors, t)];
   }
