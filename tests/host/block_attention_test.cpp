@@ -204,13 +204,14 @@ void expect_spread(const EngineStep& step, const BlockShape& shape, BlockEngine:
 TEST(BlockAttention, WhatIsNotFiniteStaysInItsRequestAndHead) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   using Tensor = BlockEngine::Tensor;
-  for (const auto& [dtype, layout] : {std::pair(NKV_DTYPE_BF16, BlockLayout::kRows),
-                                      std::pair(NKV_DTYPE_BF16, BlockLayout::kChannelMajor),
-                                      std::pair(NKV_DTYPE_BF16, BlockLayout::kTiles),
-                                      std::pair(NKV_DTYPE_FP16, BlockLayout::kRows),
-                                      std::pair(NKV_DTYPE_FP16, BlockLayout::kChannelMajor),
-                                      std::pair(NKV_DTYPE_FP32, BlockLayout::kRows)}) {
-    const BlockShape shape{dtype, layout};
+  for (const BlockShape& shape : std::array{
+           BlockShape{NKV_DTYPE_BF16, BlockLayout::kRows},
+           BlockShape{NKV_DTYPE_BF16, BlockLayout::kChannelMajor},
+           BlockShape{NKV_DTYPE_BF16, BlockLayout::kTiles},
+           BlockShape{NKV_DTYPE_FP16, BlockLayout::kRows},
+           BlockShape{NKV_DTYPE_FP16, BlockLayout::kChannelMajor},
+           BlockShape{NKV_DTYPE_FP32, BlockLayout::kRows},
+       }) {
     for (const Tensor tensor : {Tensor::kKeys, Tensor::kValues}) {
       for (const double value : {std::numeric_limits<double>::quiet_NaN(), kInfinity, -kInfinity}) {
         SCOPED_TRACE(shape.name() + (tensor == Tensor::kKeys ? ", key " : ", value ") +

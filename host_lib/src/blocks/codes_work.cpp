@@ -32,7 +32,7 @@ CodesWork::CodesWork(const BatchPlan& plan, const BlockCache& cache,
   for (const auto& member : buffers_.members) {
     if (member->order.size() != cache.head_dim) member->order = kernel_order(cache.head_dim);
     member->row.resize(cache.head_dim);
-    member->sums.resize(queries.group * (cache.head_dim + 2));
+    member->sums.resize(std::size_t{queries.group} * (cache.head_dim + 2));
     member->counts = {};
   }
   buffers_.uncoded.clear();

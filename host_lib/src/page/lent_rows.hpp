@@ -42,7 +42,7 @@ class LentRows {
     const std::uint32_t block = token_page / shape_.parts;
     const std::size_t place =
         block * shape_.block_stride_bytes + number % shape_.kv_heads * shape_.head_stride_bytes +
-        (token_page - block * shape_.parts) * NKV_PAGE_TOKENS * shape_.row_bytes;
+        std::size_t{token_page - block * shape_.parts} * NKV_PAGE_TOKENS * shape_.row_bytes;
     return {shape_.rows.keys + place, shape_.rows.values + place};
   }
 
