@@ -263,41 +263,26 @@ module nkv_page_codes
     else if (cells_valid) cells_at_q <= cells_at_q + PlaceBits'(1) + PlaceBits'(cells_two);
   end
 
-  burst_t key_plane[KeyCodePlanes], value_plane[ValueCodePlanes];
-  for (genvar j = 0; j < KeyCodePlanes; j++) begin : gen_key_planes
+  localparam int unsigned Planes = KeyCodePlanes + ValueCodePlanes;
+  burst_t planes[Planes];  // K's, then V's.
+  for (genvar j = 0; j < Planes; j++) begin : gen_planes
+    localparam bit OfValues = j >= KeyCodePlanes;
+    localparam int unsigned CellBit = (OfValues ? Planes : KeyCodePlanes) - 1 - j;
     logic [ExactLanes-1:0] bits;
     for (genvar i = 0; i < ExactLanes; i++) begin : gen_bits
-      assign bits[i] = cells[i][KeyCodePlanes-1-j];
+      assign bits[i] = cells[i][CellBit];
     end
     nkv_code_store #(
       .GranuleBits(PlaneGranule),
       .Bursts(PlaneBursts)
     ) u_store (
       .clk_i,
-      .valid_i  (cells_valid && !coding.is_value),
+      .valid_i  (cells_valid && coding.is_value == OfValues),
       .two_i    (cells_two),
       .at_i     (cells_at_q),
       .granule_i(bits),
       .index_i  (next),
-      .burst_o  (key_plane[j])
-    );
-  end
-  for (genvar j = 0; j < ValueCodePlanes; j++) begin : gen_value_planes
-    logic [ExactLanes-1:0] bits;
-    for (genvar i = 0; i < ExactLanes; i++) begin : gen_bits
-      assign bits[i] = cells[i][ValueCodePlanes-1-j];
-    end
-    nkv_code_store #(
-      .GranuleBits(PlaneGranule),
-      .Bursts(PlaneBursts)
-    ) u_store (
-      .clk_i,
-      .valid_i  (cells_valid && coding.is_value),
-      .two_i    (cells_two),
-      .at_i     (cells_at_q),
-      .granule_i(bits),
-      .index_i  (next),
-      .burst_o  (value_plane[j])
+      .burst_o  (planes[j])
     );
   end
 
@@ -355,9 +340,9 @@ module nkv_page_codes
 
   always_ff @(posedge clk_i) begin
     unique case (array_i)
-      page_array_t'(PageArrayKSigns): burst_o <= key_plane[0];
-      page_array_t'(PageArrayKCodes): burst_o <= key_plane[next_plane+2'd1];
-      page_array_t'(PageArrayVCodes): burst_o <= value_plane[next_plane];
+      page_array_t'(PageArrayKSigns): burst_o <= planes[0];
+      page_array_t'(PageArrayKCodes): burst_o <= planes[3'(next_plane)+3'd1];
+      page_array_t'(PageArrayVCodes): burst_o <= planes[3'(next_plane)+3'(KeyCodePlanes)];
       page_array_t'(PageArrayCodeSummary): begin
         burst_o <= next == '0 ? {value_factors_q, key_factors_q} : means_burst;
       end
