@@ -34,12 +34,12 @@ def stored(first: int, last: int, form: str = "map") -> bytes:
 
 
 class Engine:
-    """vLLM's ZmqEventPublisher in miniature: a PUB, and a ROUTER that sends again what is kept."""
+    """vLLM's ZmqEventPublisher in miniature: an XPUB, and a ROUTER that repeats what is kept."""
 
     def __init__(self, folder: Path, *, kept: int = 100) -> None:
         self.endpoint, self.replay_endpoint = f"ipc://{folder}/e", f"ipc://{folder}/r"
         self.context = zmq.Context()
-        self.pub = self.context.socket(zmq.PUB)
+        self.pub = self.context.socket(zmq.XPUB)
         self.pub.bind(self.endpoint)
         self.router = self.context.socket(zmq.ROUTER)
         self.router.bind(self.replay_endpoint)
@@ -51,6 +51,10 @@ class Engine:
         if not is_lost:
             self.pub.send_multipart([b"kv", self.next.to_bytes(8, "big"), batch])
         self.next += 1
+
+    def is_heard(self) -> bool:
+        """Whether a subscription has come through: what was published before is not heard."""
+        return bool(self.pub.poll(0))
 
     def answer(self) -> None:
         while self.router.poll(0):

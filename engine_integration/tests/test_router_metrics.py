@@ -104,6 +104,8 @@ async def test_gaps_in_events_and_other_hashes_are_counted(publisher: Engine) ->
             await asyncio.sleep(0.01)
 
     async with asyncio.timeout(20), routed.listening():
+        while not publisher.is_heard():
+            await asyncio.sleep(0.01)
         await until("event_batches_total", 1, encode_batch([]))
         assert page_of(routed)["event_gaps_total", "a"] <= 1
         before = page_of(routed)["event_gaps_total", "a"]

@@ -74,7 +74,7 @@ class Ranks:
 
     def _bind(self, count: int) -> None:
         """To ports that lie side by side."""
-        self.pubs = [self.context.socket(zmq.PUB) for _ in range(count)]
+        self.pubs = [self.context.socket(zmq.XPUB) for _ in range(count)]
         port = self.pubs[0].bind_to_random_port("tcp://127.0.0.1")
         try:
             for behind, pub in enumerate(self.pubs[1:], 1):
@@ -89,6 +89,10 @@ class Ranks:
         if not is_lost:
             pub = self.pubs[rank % len(self.pubs)]
             pub.send_multipart([b"", number.to_bytes(8, "big"), self.kept[rank][-1]])
+
+    def are_heard(self) -> bool:
+        """Whether subscriptions have come through: what was published before is not heard."""
+        return all(pub.poll(0) for pub in self.pubs)
 
     def answer(self) -> None:
         while self.router.poll(0):
@@ -122,7 +126,7 @@ def test_batches_of_ranks_do_not_look_like_those_of_one_publisher(
             ranks.publish(rank, stored(PROMPTS[rank], last=2))
 
     try:
-        # Of two addresses one is joined before the other, and what went out before is not heard.
+        until(ranks.are_heard, lambda: events.poll(20))
         until(
             lambda: known(router) == [2, 2],
             publish_beginnings,

@@ -51,6 +51,7 @@ def cached(router: Router) -> int:
 def listen(subscriber: EventSubscriber, engine: Engine, **options: Any) -> None:
     """Adds the worker, and waits until its subscription has come through."""
     subscriber.add("a", engine.endpoint, topic="kv", **options)
+    until(engine.is_heard, lambda: subscriber.poll(10))
     while subscriber.counters("a").batches == 0:
         engine.publish(encode_batch([]))
         engine.answer()
@@ -185,20 +186,27 @@ def test_our_publisher_tells_who_comes_late_all(
     publisher = KVEventPublisher(
         endpoints[0], lambda: held, replay_endpoint=endpoints[1], block_size=4, kept_batches=2
     )
-    for block in held:
-        publisher.tell(BlockChanges(stored=[block]))
-    router.add_worker("pool", is_pool=True)
-    subscriber.add("pool", endpoints[0], replay_endpoint=endpoints[1])
-    again = BlockChanges(stored=held[-1:])
-    until(
-        lambda: cached(router) == 16,
-        lambda: publisher.tell(again),
-        publisher.answer,
-        lambda: subscriber.poll(10),
-    )
-    publisher.tell(BlockChanges(removed=held[10:]))
-    until(lambda: cached(router) == 10, lambda: subscriber.poll(10), publisher.answer)
-    publisher.close()
+    with closing(publisher):
+        for block in held:
+            publisher.tell(BlockChanges(stored=[block]))
+        router.add_worker("pool", is_pool=True)
+        subscriber.add("pool", endpoints[0], replay_endpoint=endpoints[1])
+        again = BlockChanges(stored=held[-1:])
+        until(
+            lambda: cached(router) == 16,
+            lambda: publisher.tell(again),
+            publisher.answer,
+            lambda: subscriber.poll(10),
+        )
+        # Nothing says whether the subscription came through, so this is told until it is heard.
+        removed = BlockChanges(removed=held[10:])
+        del held[10:]
+        until(
+            lambda: cached(router) == 10,
+            lambda: publisher.tell(removed),
+            publisher.answer,
+            lambda: subscriber.poll(10),
+        )
 
 
 def test_workers_come_and_go_while_a_thread_listens(
