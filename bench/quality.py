@@ -15,8 +15,8 @@ from statistics import mean
 from typing import Any
 
 from bench import Context, Skipped, each_part
-from bench.real.anchors import CACHES
-from bench.real.captures import CaptureSource, Subject
+from bench.real.caches import CACHES
+from bench.real.captures import SMOLLM2, CaptureSource, LayerCapture, Subject, joined
 from bench.real.measures import (
     ERRORS,
     SEARCH_Z16,
@@ -33,7 +33,6 @@ from nearkv.core import AttendMode
 from nearkv.real_models import ModelError, fetch_model
 from nearkv.results import Goal, Result
 
-_SMOLLM2 = Subject("smollm2", (3072, 4096, 8192), 24)
 _GEMMA3 = Subject("gemma3", (4096, 8192, 16384), 176)
 _GEMMA3_LONG = Subject("gemma3", (8192, 16384, 32768), 176)
 
@@ -48,15 +47,23 @@ _BYTES = {
 """Goals by model and error."""
 _K_BYTES = 0.4
 _EQUAL = 0.999
+_DIVERGENCE = 0.001
+_PERPLEXITY = 1.005
+_JOINED = "_joined"
+_JOINED_DIM = 64
+"""Layers of this head_dim are also measured two by two, as one of 128."""
 _ANSWERING = 0.5
 """A task of which exact attention answers this share is one that the model can do."""
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """How much is measured: queries of each text and layer, and tokens that are predicted."""
+    """How much is measured of each text.
 
-    subjects: tuple[Subject, ...] = (_SMOLLM2, _GEMMA3)
+    `places`: queries of a layer that other methods get of each subject; the device gets all.
+    """
+
+    subjects: tuple[Subject, ...] = (SMOLLM2, _GEMMA3)
     places: tuple[int, ...] = (4, 24)
     texts: tuple[Text, ...] = JUDGED
     predicted_tokens: int = 32
@@ -65,7 +72,7 @@ class _Plan:
 
 
 _LONG = _Plan(
-    (_SMOLLM2, _GEMMA3, _GEMMA3_LONG), (24, 176, 32), predicted_tokens=64, task_tokens=8192
+    (SMOLLM2, _GEMMA3, _GEMMA3_LONG), (24, 176, 32), predicted_tokens=64, task_tokens=8192
 )
 _TINY = _Plan(
     (Subject("smollm2", (2304,), 2, layers=2),), (1,), JUDGED[:1], 8, TASKS[2:3], task_tokens=2304
@@ -90,25 +97,29 @@ def _measured(context: Context, plan: _Plan, subject: Subject, places: int) -> I
     except ModelError as error:
         raise Skipped(f"{subject.name}: no real model: {error}") from error
     source = CaptureSource(subject, folder, context.progress)
-    measures = Measures(subject)
+    measures, of_joined = Measures(subject), Measures(subject, _JOINED)
     predictions: Predictions | None = None
     lacking = []
     try:
         for text in plan.texts:
             try:
-                _measure(context, source, text, places, measures)
+                captures = source.layers_of(text)
+                _measure(context, text, captures, places, measures)
+                if captures[0].keys.shape[-1] == _JOINED_DIM:
+                    _measure(context, text, joined(captures), places, of_joined)
                 predictions = predictions or _predictions(context, plan, source)
-                predictions.predict(text, _saying(context, subject, text.name))
+                predictions.predict(text, _saying(context, subject.name, text.name))
             except TextMissing as missing:
                 lacking.append(f"{subject.name}: {missing}")
         for task in plan.tasks if predictions else ():
             try:
-                predictions.ask(task, plan.task_tokens, _saying(context, subject, task.kind))
+                predictions.ask(task, plan.task_tokens, _saying(context, subject.name, task.kind))
             except TextMissing as missing:
                 lacking.append(f"{subject.name}: {missing}")
     finally:
-        if measures.searched:
-            yield from _Figures(context, measures).results()
+        for each in measures, of_joined:
+            if each.searched:
+                yield from _Figures(context, each).results()
         if predictions is not None:
             yield from _predicted(context, subject, predictions)
             yield from _answered(context, subject, plan.task_tokens, predictions)
@@ -116,17 +127,16 @@ def _measured(context: Context, plan: _Plan, subject: Subject, places: int) -> I
         raise Skipped(*lacking)
 
 
-def _saying(context: Context, subject: Subject, name: str) -> Callable[[str], None]:
-    return lambda what: context.progress(f"{subject.name}, {name}: {what}")
+def _saying(context: Context, subject: str, text: str) -> Callable[[str], None]:
+    return lambda what: context.progress(f"{subject}, {text}: {what}")
 
 
 def _measure(
-    context: Context, source: CaptureSource, text: Text, places: int, measures: Measures
+    context: Context, text: Text, captures: list[LayerCapture], places: int, measures: Measures
 ) -> None:
-    captures = source.layers_of(text)
     measures.texts.append(text.name)
     for capture in captures:
-        say = _saying(context, source.subject, text.name)
+        say = _saying(context, measures.name, text.name)
         measures.measure(capture, context.device, places, say)
 
 
@@ -148,7 +158,7 @@ class _Figures:
     def __init__(self, context: Context, measures: Measures) -> None:
         self._device = context.device
         self._measures = measures
-        self._name = f"quality/{measures.subject.name}"
+        self._name = f"quality/{measures.name}"
         self._about = {"texts": measures.texts, "tokens": measures.subject.tokens}
 
     def results(self) -> Iterator[Result]:
@@ -164,7 +174,7 @@ class _Figures:
     def _bounded(self, name: str) -> Iterator[Result]:
         tally, error = self._measures.methods[name], ERRORS[name]
         extra = tally.summary() | {"dense_commands": self._measures.dense[name]}
-        most = _BYTES.get((self._measures.subject.model, name))
+        most = _BYTES.get((self._measures.subject.model + self._measures.form, name))
         goal = None if most is None else Goal("<=", most)
         yield self._result(f"{name}/bytes", tally.bytes, "of bf16 K and V", extra, goal)
         for what, limit, goal in (
@@ -179,7 +189,7 @@ class _Figures:
             if not groups:
                 continue
             curve = {
-                "plot": f"error of {self._measures.subject.name}, as claimed, by {what}",
+                "plot": f"error of {self._measures.name}, as claimed, by {what}",
                 "line": name,
                 "x_label": what,
                 "x": list(groups),
@@ -237,6 +247,7 @@ def _predicted(context: Context, subject: Subject, predictions: Predictions) -> 
             unit="perplexity",
             peer=None if name == REFERENCE else "bf16",
             peer_value=None if name == REFERENCE else exp(mean(of_bf16.losses)),
+            goal=Goal("<=", _PERPLEXITY, "ratio") if name in ERRORS else None,
             device=context.device,
             extra=extra,
         )
@@ -245,6 +256,7 @@ def _predicted(context: Context, subject: Subject, predictions: Predictions) -> 
                 name=f"quality/{subject.name}/divergence/{name}",
                 value=mean(way.divergences),
                 unit="nats",
+                goal=Goal("<=", _DIVERGENCE) if name in ERRORS else None,
                 device=context.device,
                 extra=extra,
             )

@@ -1,4 +1,4 @@
-"""Other ways to read less of K and V, or to keep it in fewer bits, on the same captured queries.
+"""Other ways to read less of K and V, on the same captured queries.
 
 Each is written anew here as its makers describe it, in float arithmetic; none is their code. Those
 that choose tokens choose for each query head; what a group of heads reads is the union.
@@ -10,7 +10,6 @@ that choose tokens choose for each query head; what a group of heads reads is th
 - `vattention`: 128 first and 128 last tokens, the best of the others by exact scores (an oracle),
   and a uniform sample of the rest. A first sample tells how many the softmax's denominator needs
   for an error of 5 % in 95 % of cases (Desai et al. 2025).
-- `q8_0`, `q4_0`: all rows, in ggml's blocks of 32 elements with an fp16 scale.
 """
 
 from collections.abc import Callable
@@ -19,13 +18,13 @@ from statistics import NormalDist
 import torch
 
 from bench.real.answers import JudgedAnswer, Layer, Query
+from bench.real.caches import CACHES
 from nearkv.core import PAGE_TOKENS
 
 _QUEST_PAGE = 16
 _ENDS = 128
 _ERROR = 0.05
 _DEVIATIONS = NormalDist().inv_cdf(0.975)
-_Q_BLOCK = 32
 
 Head = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """Of one KV head: queries times scale [group, dim], visible keys and values [tokens, dim]."""
@@ -128,37 +127,14 @@ class Anchors:
         return torch.stack(outputs), float(read.sum())
 
 
-def q8_0(rows: torch.Tensor) -> torch.Tensor:
-    """Rows as ggml's q8_0 keeps them: 8.5 bits an element."""
-    blocks = rows.float().unflatten(-1, (-1, _Q_BLOCK))
-    step = (blocks.abs().amax(-1, keepdim=True) / 127).half().float()
-    return (torch.where(step > 0, (blocks / step).round(), 0) * step).flatten(-2)
-
-
-def q4_0(rows: torch.Tensor) -> torch.Tensor:
-    """Rows as ggml's q4_0 keeps them: 4.5 bits an element."""
-    blocks = rows.float().unflatten(-1, (-1, _Q_BLOCK))
-    largest = blocks.gather(-1, blocks.abs().argmax(-1, keepdim=True))
-    step = (largest / -8).half().float()
-    cells = torch.where(step != 0, (blocks / step + 8.5).floor().clamp(0, 15) - 8, 0)
-    return (cells * step).flatten(-2)
-
-
-CACHES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], float]] = {
-    "q8_0": (q8_0, 8.5 / 16),
-    "q4_0": (q4_0, 4.5 / 16),
-}
-"""How a cache keeps rows, and its share of bf16's bytes."""
-
-
 class KeptCache:
     """A layer's K and V as a cache of CACHES keeps them."""
 
     def __init__(self, layer: Layer, name: str) -> None:
-        keep, self._share = CACHES[name]
+        capture = layer.capture
         self._layer = layer
-        self._keys = keep(layer.capture.keys)
-        self._values = keep(layer.capture.values)
+        self._share = CACHES[name].share(capture.keys.shape[-1])
+        self._keys, self._values = CACHES[name].keep(capture.keys, capture.values)
 
     def attend(self, query: Query) -> JudgedAnswer:
         """Exact attention over what is kept."""

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from bench.data import device_uri
+from bench.real.caches import CACHES
 from bench.real.captures import LayerCapture
 from bench.real.reading import attention
 from nearkv.core import AttendMode, Device, NearStats, Pool, RowForm, Select
@@ -20,6 +21,8 @@ class Query:
 
     rows: torch.Tensor
     tokens: int
+    exact: torch.Tensor
+    """What attention in float64 over the bf16 K and V answers, [kv_heads, group, dim]."""
 
     @property
     def pairs(self) -> int:
@@ -80,18 +83,17 @@ class Layer:
 
     def query(self, place: int) -> Query:
         """The query at `positions[place]`."""
-        return Query(self.capture.queries[place], self.capture.positions[place] + 1)
+        return self.query_of(self.capture.queries[place], self.capture.positions[place] + 1)
 
-    def exact(self, query: Query) -> torch.Tensor:
-        """Attention in float64 over the bf16 K and V, [kv_heads, group, dim]."""
-        keys, values = self._keys[:, : query.tokens], self._values[:, : query.tokens]
-        return attention(query.rows.flatten(0, 1)[:, None], keys, values, self.capture.scale)[
-            :, 0
-        ].unflatten(0, query.rows.shape[:2])
+    def query_of(self, rows: torch.Tensor, tokens: int) -> Query:
+        """The query of rows, bf16 [kv_heads, group, dim], that see the first `tokens`."""
+        keys, values = self._keys[:, :tokens], self._values[:, :tokens]
+        exact = attention(rows.flatten(0, 1)[:, None], keys, values, self.capture.scale)[:, 0]
+        return Query(rows, tokens, exact.unflatten(0, rows.shape[:2]))
 
     def errors(self, query: Query, told: torch.Tensor) -> np.ndarray:
         """Relative errors of outputs [kv_heads, group, dim], flat."""
-        exact = self.exact(query)
+        exact = query.exact
         return ((told - exact).norm(dim=-1) / exact.norm(dim=-1)).flatten().numpy()
 
     def dense_bytes(self, tokens: int) -> int:
@@ -100,12 +102,19 @@ class Layer:
 
 
 class CodedLayer:
-    """A captured layer on the device under test, in pages with codes and with rows in bf16."""
+    """A captured layer on the device under test, in pages with codes and with rows in bf16.
 
-    def __init__(self, layer: Layer, uri: str) -> None:
+    With `cache`, the rows are what that one of CACHES keeps, as they would be read of colder pages;
+    the bytes are still those of bf16.
+    """
+
+    def __init__(self, layer: Layer, uri: str, cache: str | None = None) -> None:
         capture = layer.capture
         self._layer = layer
-        self._pool = coded_pool(uri, capture.keys, capture.values, capture.gains)
+        rows = capture.keys, capture.values
+        if cache is not None:
+            rows = tuple(each.bfloat16() for each in CACHES[cache].keep(*rows))
+        self._pool = coded_pool(uri, *rows, capture.gains)
 
     def attend(self, query: Query, mode: AttendMode, **options: float) -> JudgedAnswer:
         """ATTEND in BOUNDED or TAIL."""

@@ -6,8 +6,8 @@ length and text, named by what they were made from. A file is whole or not there
 
 import hashlib
 import os
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,9 @@ class Subject:
         return torch.linspace(length - spread, length - 1, self.positions).long().tolist()
 
 
+SMOLLM2 = Subject("smollm2", (3072, 4096, 8192), 24)
+
+
 @dataclass(frozen=True)
 class LayerCapture:
     """One layer: keys and values bf16 [kv_heads, tokens, dim].
@@ -71,6 +74,25 @@ class LayerCapture:
     positions: tuple[int, ...]
     scale: float
     gains: torch.Tensor
+
+
+def joined(captures: Sequence[LayerCapture]) -> list[LayerCapture]:
+    """Each two layers as one of both head_dims: no model's, but of rows as real ones have them.
+
+    A score is the sum of both layers' scores, divided by the root of 2 so that it spreads as they
+    do. The last of an odd number is left out.
+    """
+    return [
+        replace(
+            first,
+            keys=torch.cat([first.keys, second.keys], -1),
+            values=torch.cat([first.values, second.values], -1),
+            queries=torch.cat([first.queries, second.queries], -1),
+            scale=first.scale / 2**0.5,
+            gains=torch.cat([first.gains, second.gains], -1),
+        )
+        for first, second in zip(captures[::2], captures[1::2], strict=False)
+    ]
 
 
 class CaptureSource:

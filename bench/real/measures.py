@@ -4,8 +4,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from bench.real.anchors import CACHES, Anchors, KeptCache
+from bench.real.anchors import Anchors, KeptCache
 from bench.real.answers import CodedLayer, JudgedAnswer, Layer, Query
+from bench.real.caches import CACHES
 from bench.real.captures import LayerCapture, Subject
 from bench.real.tally import Claims, Tally
 from nearkv.core import AttendMode
@@ -19,9 +20,13 @@ TAIL = f"tail_{TAIL_TOKENS}"
 
 @dataclass
 class Measures:
-    """Of one subject. `methods`: answers at the full length; `claims`: of BOUNDED, by its error."""
+    """Of one subject. `methods`: answers at the full length; `claims`: of BOUNDED, by its error.
+
+    `form` tells captures that are made of the subject's from these.
+    """
 
     subject: Subject
+    form: str = ""
     texts: list[str] = field(default_factory=list)
     methods: dict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
     claims: dict[str, Claims] = field(default_factory=lambda: defaultdict(Claims))
@@ -33,30 +38,38 @@ class Measures:
     found: int = 0
     """Pairs searched for, and those whose ids equal FULL's."""
 
+    @property
+    def name(self) -> str:
+        """As results are named."""
+        return self.subject.name + self.form
+
     def measure(
         self, capture: LayerCapture, uri: str, places: int, progress: Callable[[str], None]
     ) -> None:
-        """Adds one layer of one text: `places` of the captured queries of each length."""
+        """Adds one layer of one text: all of its queries at the full length.
+
+        Other methods get `places` of these, and the device as many of each other length.
+        """
         layer = Layer(capture)
         coded = CodedLayer(layer, uri)
-        anchors = Anchors(layer)
-        caches = {name: KeptCache(layer, name) for name in CACHES}
-        for first, length in zip(
-            range(0, len(capture.positions), self.subject.positions),
-            self.subject.lengths,
-            strict=True,
-        ):
-            is_full = length == self.subject.tokens
-            for place in _spread(self.subject.positions, places if is_full else places // 4 + 1):
-                progress(f"layer {capture.layer}, a query of {length} tokens")
-                query = layer.query(first + place)
-                self._attend(capture.layer, length, coded, query)
-                if is_full:
-                    self._search(coded, query)
-                    for name, answer in _others(anchors, caches, query):
-                        self.methods[name].add(capture.layer, answer)
+        positions, lengths = self.subject.positions, self.subject.lengths
+        some = _spread(positions, places)
+        for number, length in enumerate(lengths[:-1]):
+            progress(f"layer {capture.layer}, queries of {length} tokens")
+            for place in some:
+                self._bounded(capture.layer, length, coded, layer.query(number * positions + place))
+        beside = _Beside(layer, uri)
+        for place in range(positions):
+            progress(f"layer {capture.layer}, query {place + 1} of {positions} of all tokens")
+            query = layer.query((len(lengths) - 1) * positions + place)
+            self._bounded(capture.layer, lengths[-1], coded, query)
+            tail = coded.attend(query, AttendMode.TAIL, top_k=TAIL_TOKENS)
+            self.methods[TAIL].add(capture.layer, tail)
+            self._search(coded, query)
+            for name, answer in beside.answers(query) if place in some else ():
+                self.methods[name].add(capture.layer, answer)
 
-    def _attend(self, layer: int, length: int, coded: CodedLayer, query: Query) -> None:
+    def _bounded(self, layer: int, length: int, coded: CodedLayer, query: Query) -> None:
         is_full = length == self.subject.tokens
         for name, error in ERRORS.items():
             answer = coded.attend(query, AttendMode.BOUNDED, error=error)
@@ -64,9 +77,6 @@ class Measures:
             if is_full:
                 self.methods[name].add(layer, answer)
                 self.dense[name] += answer.is_dense
-        if is_full:
-            answer = coded.attend(query, AttendMode.TAIL, top_k=TAIL_TOKENS)
-            self.methods[TAIL].add(layer, answer)
 
     def _search(self, coded: CodedLayer, query: Query) -> None:
         share, equal = coded.search(query, SEARCHED_TOKENS, SEARCH_Z16)
@@ -75,18 +85,28 @@ class Measures:
         self.found += equal
 
 
-def _others(
-    anchors: Anchors, caches: dict[str, KeptCache], query: Query
-) -> Iterable[tuple[str, JudgedAnswer]]:
-    for k in (64, 256):
-        yield f"top_{k}_and_means", anchors.top_k(query, k)
-    for percent in (5, 10):
-        yield f"quest_{percent}", anchors.quest(query, percent / 100)
-    for percent in (2.5, 5):
-        share = percent / 100
-        yield f"vattention_{percent:g}", anchors.vattention(query, share, share)
-    for name, cache in caches.items():
-        yield name, cache.attend(query)
+class _Beside:
+    """Other methods on a layer."""
+
+    def __init__(self, layer: Layer, uri: str) -> None:
+        self._anchors = Anchors(layer)
+        self._caches = {name: KeptCache(layer, name) for name in CACHES}
+        self._over_q8_0 = CodedLayer(layer, uri, "q8_0")
+
+    def answers(self, query: Query) -> Iterable[tuple[str, JudgedAnswer]]:
+        """With the methods' names."""
+        for k in (64, 256):
+            yield f"top_{k}_and_means", self._anchors.top_k(query, k)
+        for percent in (5, 10):
+            yield f"quest_{percent}", self._anchors.quest(query, percent / 100)
+        for percent in (2.5, 5):
+            share = percent / 100
+            yield f"vattention_{percent:g}", self._anchors.vattention(query, share, share)
+        for name, cache in self._caches.items():
+            yield name, cache.attend(query)
+        for name, error in ERRORS.items():
+            answer = self._over_q8_0.attend(query, AttendMode.BOUNDED, error=error)
+            yield f"{name}_over_q8_0", answer
 
 
 def _spread(count: int, wanted: int) -> list[int]:

@@ -17,8 +17,8 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from bench.real.anchors import CACHES
 from bench.real.answers import coded_pool, dense_bytes
+from bench.real.caches import CACHES
 from bench.real.captures import CaptureSource
 from bench.real.reading import global_layers
 from bench.real.tasks import Task
@@ -70,16 +70,23 @@ class Kept:
     """Exact attention over K and V as a cache of CACHES keeps them, or in bf16."""
 
     def __init__(self, name: str) -> None:
-        self._keep = CACHES[name][0] if name in CACHES else torch.Tensor.bfloat16
-        self._share = CACHES[name][1] if name in CACHES else 1.0
+        self._cache = CACHES.get(name)
+        self._share = 1.0
 
     def __call__(self, layer, queries, keys, values, scale):
         """As Replacement says."""
-        kept = [self._keep(rows.bfloat16()).float() for rows in (keys, values)]
+        kept = keys.bfloat16(), values.bfloat16()
+        if self._cache:
+            self._share = self._cache.share(keys.shape[-1])
+            kept = self._cache.keep(*kept)
         new, tokens = queries.shape[1], keys.shape[1]
         seen = torch.ones(new, tokens, dtype=torch.bool).tril(tokens - new)
         output = torch.nn.functional.scaled_dot_product_attention(
-            queries[None], *(rows[None] for rows in kept), seen, scale=scale, enable_gqa=True
+            queries[None],
+            *(rows[None].float() for rows in kept),
+            seen,
+            scale=scale,
+            enable_gqa=True,
         )
         return output[0].transpose(0, 1)
 

@@ -11,9 +11,10 @@ pytest.importorskip("nearkv.core", exc_type=ImportError)
 
 from bench import quality
 from bench.real import captures, reading, tasks
-from bench.real.anchors import CACHES, Anchors, KeptCache, q4_0, q8_0
+from bench.real.anchors import Anchors, KeptCache
 from bench.real.answers import CodedLayer, JudgedAnswer, Layer
-from bench.real.captures import CaptureSource, LayerCapture, Subject
+from bench.real.caches import CACHES, kivi_2, q4_0, q8_0, turboquant_3
+from bench.real.captures import CaptureSource, LayerCapture, Subject, joined
 from bench.real.measures import Measures
 from bench.real.predictions import REFERENCE, Coded, Kept, Predicted, Predictions
 from bench.real.reading import NotAttention, Reading, global_layers
@@ -56,7 +57,7 @@ def layer(capture: LayerCapture) -> Layer:
 def test_exact_attention_sees_the_tokens_up_to_the_query_s_own(capture, layer):
     query = layer.query(1)
     assert query.tokens == 2204
-    exact = layer.exact(query)
+    exact = query.exact
     keys, values = capture.keys[1, :2204].double(), capture.values[1, :2204].double()
     weights = (keys @ query.rows[1, 2].double() * 0.125).softmax(0)
     assert torch.allclose(exact[1, 2], weights @ values, rtol=1e-12)
@@ -112,7 +113,7 @@ def test_pages_without_their_best_tokens_have_the_means_of_the_others(capture):
 
 def test_bytes_of_chosen_tokens_are_the_union_over_a_group(layer):
     query = layer.query(2)
-    alike = type(query)(query.rows[:, :1].expand(-1, 3, -1), query.tokens)
+    alike = layer.query_of(query.rows[:, :1].expand(-1, 3, -1), query.tokens)
     pages = round(0.05 * query.tokens / 16)
     least_and_most = 1 / 16
     share = Anchors(layer).quest(alike, 0.05).share
@@ -123,7 +124,7 @@ def test_bytes_of_chosen_tokens_are_the_union_over_a_group(layer):
 def test_samples_are_as_many_as_the_denominator_asks_for(capture, layer):
     """Equal scores need the first sample alone; uneven ones more."""
     query = layer.query(2)
-    none = type(query)(0 * query.rows, query.tokens)
+    none = layer.query_of(0 * query.rows, query.tokens)
     assert Anchors(layer).vattention(none, 0.0, 0.01).share < 0.15
     assert Anchors(layer).vattention(query, 0.0, 0.01).share > 0.3
 
@@ -138,8 +139,47 @@ def test_blocks_are_ggml_s(layer):
     cells = (torch.arange(-16, 16) / 2 + 0.5).floor().clamp(max=7)
     assert torch.equal(q4_0(rows)[0, :32], cells / 8)
     assert q4_0(rows)[1, 40] == -8
-    errors = [KeptCache(layer, name).attend(layer.query(2)).errors.max() for name in CACHES]
+    names = "q8_0", "q4_0"
+    errors = [KeptCache(layer, name).attend(layer.query(2)).errors.max() for name in names]
     assert 0 < errors[0] < 0.02 < errors[1] < 0.5
+
+
+def test_two_bits_are_between_a_group_s_extremes_and_the_last_tokens_stay():
+    tokens = 64 + 128
+    keys, values = random(1, tokens, 64, seed=5), random(1, tokens, 64, seed=6)
+    kept_keys, kept_values = kivi_2(keys, values)
+    assert torch.equal(kept_keys[:, 64:], keys[:, 64:])
+    assert torch.equal(kept_values[:, 64:], values[:, 64:])
+    # A third of the distance from a group's least to its greatest, and rounding of these to fp16.
+    for kept, rows, axis in ((kept_keys, keys, 1), (kept_values, values, 2)):
+        some, own = kept[:, :32, :32], rows[:, :32, :32]
+        step = (own.amax(axis, keepdim=True) - own.amin(axis, keepdim=True)) / 3
+        assert ((some - own).abs() <= 0.51 * step + 0.01).all()
+        assert all(column.unique().numel() <= 4 for column in some[0].movedim(axis - 1, 0).T)
+
+
+def test_rotated_rows_keep_their_length_and_nearly_all_of_their_direction():
+    rows = random(1, 512, 128, seed=7)
+    rows[:, :, 3] *= 50  # An outlier's channel, which the rotation spreads.
+    kept = turboquant_3(rows)
+    shares = (kept - rows).norm(dim=-1) / rows.norm(dim=-1)
+    assert 0.1 < shares.mean() < 0.25  # Of a normal distribution, 8 levels leave .0345 squared.
+    assert not turboquant_3(0 * rows).any()
+
+
+def test_a_cache_s_bits_are_told_with_those_of_its_scales():
+    told = {name: cache.bits(64) for name, cache in CACHES.items()}
+    assert told == {"q8_0": 8.5, "q4_0": 4.5, "kivi_2": 3, "turboquant_3": 3.25}
+    assert CACHES["turboquant_3"].share(128) == 3.125 / 16
+
+
+def test_layers_joined_score_as_both_do(capture):
+    both = joined([capture, capture, capture])
+    assert [each.keys.shape[-1] for each in both] == [128]
+    alone, twice = Layer(capture).query(1), Layer(both[0]).query(1)
+    again = Layer(LayerCapture(**vars(capture) | {"scale": capture.scale * 2**0.5})).query(1)
+    assert torch.allclose(twice.exact[..., :64], again.exact)
+    assert not torch.allclose(twice.exact[..., :64], alone.exact)
 
 
 def test_tallies_count_pairs_and_claims_leave_dense_answers_out():
@@ -328,10 +368,12 @@ def test_measures_hold_the_device_beside_the_others(source):
     measures = Measures(source().subject)
     (capture, _) = source().layers_of(text_of(WORDS))
     measures.measure(capture, DEVICE, 2, lambda _: None)
-    assert measures.searched == 2 * 6
-    assert measures.found == 12
+    positions = measures.subject.positions
+    assert measures.searched == measures.found == positions * 6
     assert set(measures.methods) >= {"error_10", "error_05", "tail_64", "quest_5", "q8_0"}
-    assert all(tally.errors.size == 12 for tally in measures.methods.values())
+    of_device = {"error_10", "error_05", "tail_64"}
+    for name, tally in measures.methods.items():
+        assert tally.errors.size == 6 * (positions if name in of_device else 2)
     assert measures.methods["error_05"].beyond(0.1) == 0
     assert set(measures.claims["error_10"].by_length) == {2112, 2304}
 
