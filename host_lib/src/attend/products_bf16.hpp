@@ -1,6 +1,7 @@
 // Products of queries with keys, and of weights with values, by AVX-512's bf16 instructions.
 //
-// Only for span_bf16.cpp, which is compiled for them: what is defined here is in no other file.
+// Only for span_avx512.cpp and span_amx.cpp, which are compiled for them: what is defined here is
+// in no other file.
 #pragma once
 
 #include <immintrin.h>
@@ -195,10 +196,17 @@ inline void score_tiles(const Part& keys, const Bf16* query, std::size_t dim, st
   }
 }
 
-/// Weights of a span's tokens by row, as the sum of two bf16 numbers.
+/// Weights of a span's tokens by row, as the sum of two bf16 numbers: the high one of all tokens,
+/// then the low one.
 struct Weights {
-  alignas(64) Bf16 high[kSpanRows * kSpanTokens];
-  alignas(64) Bf16 low[kSpanRows * kSpanTokens];
+  alignas(64) Bf16 numbers[kSpanRows][2][kSpanTokens];
+
+  [[nodiscard, gnu::always_inline]] const Bf16* high(std::size_t row) const {
+    return numbers[row][0];
+  }
+  [[nodiscard, gnu::always_inline]] const Bf16* low(std::size_t row) const {
+    return numbers[row][1];
+  }
 };
 
 // Adds kRows rows' weighted values of `count` tokens to their accumulators.
@@ -219,8 +227,6 @@ inline void add_rows(const Part& values, const Weights& weights, std::size_t row
       sums[r][w][1] = _mm512_loadu_ps(from + kLanes);
     }
   }
-  const Bf16* const high = weights.high + row * kSpanTokens;
-  const Bf16* const low = weights.low + row * kSpanTokens;
   for (std::size_t t = 0; t < count; t += 2) {
 #pragma GCC unroll 2
     for (std::size_t w = 0; w < kWide; ++w) {
@@ -236,8 +242,8 @@ inline void add_rows(const Part& values, const Weights& weights, std::size_t row
       const __m512i pairs_high = _mm512_unpackhi_epi16(a, b);
 #pragma GCC unroll 8
       for (std::size_t r = 0; r < kRows; ++r) {
-        const __m512i h = broadcast_pair(high + r * kSpanTokens + t);
-        const __m512i l = broadcast_pair(low + r * kSpanTokens + t);
+        const __m512i h = broadcast_pair(weights.high(row + r) + t);
+        const __m512i l = broadcast_pair(weights.low(row + r) + t);
         sums[r][w][0] = add_products(add_products(sums[r][w][0], pairs_low, h), pairs_low, l);
         sums[r][w][1] = add_products(add_products(sums[r][w][1], pairs_high, h), pairs_high, l);
       }
@@ -271,8 +277,6 @@ inline void add_values_rows(const Part& values, const Weights& weights, std::siz
 template <std::size_t kRows>
 inline void add_values_tiles(const Part& values, const Weights& weights, std::size_t row,
                              std::size_t dim, std::size_t count, float* accumulators) {
-  const Bf16* const high = weights.high + row * kSpanTokens;
-  const Bf16* const low = weights.low + row * kSpanTokens;
   for (std::size_t channel = 0; channel < dim; channel += 2 * kLanes) {
     const Bf16* const here = values.here + channel / kLanes * values.stride;
     __m512 sums[kRows][2];
@@ -289,8 +293,8 @@ inline void add_values_tiles(const Part& values, const Weights& weights, std::si
         const __m512i pairs = load(at);
 #pragma GCC unroll 8
         for (std::size_t r = 0; r < kRows; ++r) {
-          const __m512i h = broadcast_pair(high + r * kSpanTokens + t);
-          const __m512i l = broadcast_pair(low + r * kSpanTokens + t);
+          const __m512i h = broadcast_pair(weights.high(row + r) + t);
+          const __m512i l = broadcast_pair(weights.low(row + r) + t);
           sums[r][g] = add_products(add_products(sums[r][g], pairs, h), pairs, l);
         }
       }

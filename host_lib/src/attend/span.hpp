@@ -65,18 +65,22 @@ using AttendSpan = void (*)(const SpanShape& shape, const SpanQuery& query, cons
 using ScoreSpan = void (*)(const SpanShape& shape, const SpanQuery& query, const Span& span,
                            const Span* next, float* scores);
 
-/// By AVX-512's bf16 products; null where this machine or build has none, or for rows of another
-/// dtype or of a number of channels that is no multiple of 32.
+/// By bf16 products; null where this machine or build has none, or for rows of another dtype or of
+/// a number of channels that is no multiple of 32. AMX's tiles where there are any, else AVX-512.
 [[nodiscard]] AttendSpan attend_span_bf16(const SpanShape& shape);
+[[nodiscard]] AttendSpan attend_span_amx(const SpanShape& shape);
+[[nodiscard]] AttendSpan attend_span_avx512(const SpanShape& shape);
 
 /// Likewise, of keys alone: whatever the shape says of values, and of kRows only.
 [[nodiscard]] ScoreSpan score_span_bf16(const SpanShape& shape);
+[[nodiscard]] ScoreSpan score_span_amx(const SpanShape& shape);
+[[nodiscard]] ScoreSpan score_span_avx512(const SpanShape& shape);
 
 /// By Google Highway on any processor, of every dtype and layout; channels keep their order.
 void attend_span_portable(const SpanShape& shape, const SpanQuery& query, const Span& span,
                           const Span* next, const RowSums& sums);
 
-/// Puts the channels of `rows` rows from the order of attend_span_bf16() into their own.
+/// Puts the channels of `rows` rows from the order of those kernels into their own.
 void order_values_bf16(const SpanShape& shape, std::size_t rows, float* values);
 
 }  // namespace nearkv

@@ -1,21 +1,21 @@
-// Compiled for AVX-512 with BF16 whatever the rest of the library is compiled for, and entered only
-// where the processor has it. Includes nothing whose inline functions other files might share.
-#include "attend/span.hpp"
-
-#if defined(__AVX512BF16__)
+// What kernels of a span have in common, whatever multiplies: where rows lie, and what scores
+// weigh.
+//
+// Only for span_avx512.cpp and span_amx.cpp, which are compiled for AVX-512: what is defined here
+// is in no other file.
+#pragma once
 
 #include <immintrin.h>
 
+#include <cstddef>
 #include <cstring>
 #include <type_traits>
 
 #include "attend/products_bf16.hpp"
+#include "attend/span.hpp"
 #include "nkv_abi.h"
 
-namespace nearkv {
-namespace {
-
-using namespace bf16;  // NOLINT(google-build-using-namespace): this file's own other half.
+namespace nearkv::bf16 {
 
 /// 2^x, relative error below 2e-7: the polynomial of attend/exp2-inl.h.
 inline __m512 exp2(__m512 x) {
@@ -144,101 +144,26 @@ inline Part seen_values(const Span& span, std::size_t dim, const Part& values, B
   return {to, nullptr, kLayout == BlockLayout::kTiles ? kLanes * span.count : dim};
 }
 
-template <BlockLayout kLayout>
-void score_span(const SpanShape& shape, const SpanQuery& query, const Span& span, const Span* next,
-                float* scores) {
-  const auto* const rows = reinterpret_cast<const Bf16*>(query.rows);
-  const std::size_t key_dim = shape.key_dim;
-  const Part keys = keys_of<kLayout>(shape, span, next);
-  by_rows<4>(query.count, [&](std::size_t row, auto count) {
-    Part part = keys;
-    if (row != 0) part.next = nullptr;
-    float* const to = scores + row * kSpanTokens;
-    const Bf16* const some = rows + row * key_dim;
-    if constexpr (kLayout == BlockLayout::kRows) {
-      score_rows<count>(part, some, key_dim, span.count, to);
-    } else if constexpr (kLayout == BlockLayout::kChannelMajor) {
-      score_channels<count>(part, some, key_dim, span.count, to);
-    } else {
-      score_tiles<count>(part, some, key_dim, span.count, to);
-    }
-  });
+[[gnu::always_inline]] inline bool fits(std::size_t dim) {
+  return dim % 32 == 0 && dim <= NKV_MAX_HEAD_DIM;
 }
 
-template <BlockLayout kLayout>
-void attend_span(const SpanShape& shape, const SpanQuery& query, const Span& span, const Span* next,
-                 const RowSums& sums) {
+/// AttendSpan by what multiplies: `score` is a ScoreSpan, and `add` adds weighted values to all
+/// rows.
+template <BlockLayout kLayout, typename Score, typename Add>
+inline void attend_by(Score score, Add add, const SpanShape& shape, const SpanQuery& query,
+                      const Span& span, const Span* next, const RowSums& sums) {
   alignas(64) float scores[kSpanRows * kSpanTokens];
   alignas(64) Bf16 seen[kSpanTokens * NKV_MAX_HEAD_DIM];
   Weights weights;
-  const std::size_t value_dim = shape.value_dim;
-  score_span<kLayout>(shape, query, span, next, scores);
+  score(shape, query, span, next, scores);
   for (std::size_t row = 0; row < query.count; ++row) {
-    const std::size_t place = row * kSpanTokens;
-    weigh(shape, query, span, row, scores + place, sums, weights.high + place, weights.low + place);
+    weigh(shape, query, span, row, scores + row * kSpanTokens, sums, weights.numbers[row][0],
+          weights.numbers[row][1]);
   }
   Part values = values_of<kLayout>(shape, span, next);
-  if (!span.is_whole()) values = seen_values<kLayout>(span, value_dim, values, seen);
-  by_rows<8>(query.count, [&](std::size_t row, auto count) {
-    Part part = values;
-    if (row != 0) part.next = nullptr;
-    float* const to = sums.values + row * value_dim;
-    if constexpr (kLayout == BlockLayout::kTiles) {
-      add_values_tiles<count>(part, weights, row, value_dim, span.count, to);
-    } else {
-      add_values_rows<count>(part, weights, row, value_dim, span.count, to);
-    }
-  });
+  if (!span.is_whole()) values = seen_values<kLayout>(span, shape.value_dim, values, seen);
+  add(shape, values, weights, query, span, sums.values);
 }
 
-bool fits(std::size_t dim) { return dim % 32 == 0 && dim <= NKV_MAX_HEAD_DIM; }
-
-/// Whether the processor has what this file is compiled for, and the keys suit it.
-bool takes_keys(const SpanShape& shape) {
-  return shape.dtype == NKV_DTYPE_BF16 && fits(shape.key_dim) &&
-         __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
-
-}  // namespace
-
-ScoreSpan score_span_bf16(const SpanShape& shape) {
-  const bool is_taken = takes_keys(shape) && shape.layout == BlockLayout::kRows;
-  return is_taken ? score_span<BlockLayout::kRows> : nullptr;
-}
-
-AttendSpan attend_span_bf16(const SpanShape& shape) {
-  if (!takes_keys(shape) || !fits(shape.value_dim)) return nullptr;
-  switch (shape.layout) {
-    case BlockLayout::kRows:
-      return attend_span<BlockLayout::kRows>;
-    case BlockLayout::kChannelMajor:
-      return attend_span<BlockLayout::kChannelMajor>;
-    case BlockLayout::kTiles:
-      return attend_span<BlockLayout::kTiles>;
-  }
-  return nullptr;
-}
-
-void order_values_bf16(const SpanShape& shape, std::size_t rows, float* values) {
-  if (shape.layout == BlockLayout::kTiles) return;
-  for (float* some = values; some < values + rows * shape.value_dim; some += 2 * kLanes) {
-    const Ordered channels = ordered(_mm512_loadu_ps(some), _mm512_loadu_ps(some + kLanes));
-    _mm512_storeu_ps(some, channels.first);
-    _mm512_storeu_ps(some + kLanes, channels.second);
-  }
-}
-
-}  // namespace nearkv
-
-#else
-
-namespace nearkv {
-
-AttendSpan attend_span_bf16(const SpanShape& /*shape*/) { return nullptr; }
-ScoreSpan score_span_bf16(const SpanShape& /*shape*/) { return nullptr; }
-void order_values_bf16(const SpanShape& /*shape*/, std::size_t /*rows*/, float* /*values*/) {}
-
-}  // namespace nearkv
-
-#endif
+}  // namespace nearkv::bf16
