@@ -33,7 +33,7 @@ std::tuple<Floats, Floats> attend(Pool& pool, const Sequences& which, std::uint1
                                   std::uint32_t tokens, std::uint32_t window, std::uint8_t sinks,
                                   float soft_cap, std::uint16_t top_k, float error,
                                   std::uint8_t byte_cap, std::uint8_t z16,
-                                  std::uint16_t first_kv_head, ColdPages cold,
+                                  std::uint16_t first_kv_head, ColdPages cold, bool if_faster,
                                   const std::optional<Bounds>& bound) {
   const ModelShape& shape = pool.shape();
   const bool many = std::holds_alternative<std::vector<std::uint64_t>>(which);
@@ -73,6 +73,7 @@ std::tuple<Floats, Floats> attend(Pool& pool, const Sequences& which, std::uint1
   options.byte_cap = byte_cap;
   options.z16 = z16;
   options.cold = cold;
+  options.if_faster = if_faster;
 
   std::vector<AttendRequest> requests;
   const std::size_t query_bytes = shape.head_dim * element_bytes(dtype);
@@ -213,7 +214,8 @@ void bind_pool_queries(nb::module_& module, nb::class_<Pool>& pool) {
           "soft_cap"_a = attend_defaults.soft_cap, "top_k"_a = attend_defaults.top_k,
           "error"_a.sig("0.05") = attend_defaults.error, "byte_cap"_a = attend_defaults.byte_cap,
           "z16"_a = attend_defaults.z16, "first_kv_head"_a = std::uint16_t{0},
-          "cold"_a = attend_defaults.cold, "bound"_a.noconvert() = nb::none(),
+          "cold"_a = attend_defaults.cold, "if_faster"_a = attend_defaults.if_faster,
+          "bound"_a.noconvert() = nb::none(),
           "Attention of one layer near the data: (O, LSE).\n\n"
           "queries: [kv_heads, rows, head_dim], contiguous, of KV heads `first_kv_head` and on,\n"
           "in bf16, fp16 or fp32; rows are the query heads of a KV head times new tokens. With a\n"
@@ -225,6 +227,7 @@ void bind_pool_queries(nb::module_& module, nb::class_<Pool>& pool) {
           "tokens: causal limit, 0 for all. window: the last `window` tokens below it, 0 for all;\n"
           "`sinks` first tokens stay visible. cold: `ColdPages`, what is made of compressed "
           "pages.\n"
+          "if_faster: BOUNDED and TAIL only while they are measured to be faster than DENSE.\n"
           "bound: float32 array that receives the error bound of each row.")
       .def(
           "top_k", &top_k, "sequence"_a, "layer"_a, "kv_head"_a, "queries"_a, "k"_a, nb::kw_only(),

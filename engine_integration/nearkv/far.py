@@ -14,12 +14,14 @@ class FarAttention:
     fewer than 2,048 visible tokens. BOUNDED is the one to take: it reads as much as keeps the
     relative error of the pool's part at `error` or below, by the device's own measure, which is a
     statistical one. TAIL reads the best `top_k` tokens of each query exactly and the others by
-    their codes, and promises nothing.
+    their codes, and promises nothing. With `if_faster` both read all while that is measured to be
+    faster.
     """
 
     mode: AttendMode = AttendMode.DENSE
     top_k: int = 64
     error: float = 0.05
+    if_faster: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.top_k <= MAX_TOP_K:
@@ -36,7 +38,12 @@ class FarAttention:
 
     def options(self) -> dict[str, Any]:
         """Keyword arguments of Pool.attend."""
-        return {"mode": self.mode, "top_k": self.top_k, "error": self.error}
+        return {
+            "mode": self.mode,
+            "top_k": self.top_k,
+            "error": self.error,
+            "if_faster": self.if_faster,
+        }
 
     def check(self, pool: Pool) -> None:
         """Raises ValueError if a pool cannot be read so."""

@@ -60,16 +60,17 @@ enum nearkv_cold_pages {
 
 struct nearkv_attend_options {
   float scale;
-  float soft_cap;   /* 0: none */
-  uint32_t tokens;  /* causal limit; 0: all */
-  uint32_t window;  /* sliding window; 0: none */
-  uint8_t sinks;    /* first tokens that the window does not hide */
-  uint8_t mode;     /* enum nkv_attend_mode */
-  uint8_t byte_cap; /* BOUNDED: in 1/256 of a dense read; 0: none */
-  uint8_t z16;      /* BOUNDED: standard deviations, in sixteenths; 0: the usual */
-  uint16_t top_k;   /* TAIL */
-  uint8_t cold;     /* enum nearkv_cold_pages */
-  float error;      /* BOUNDED */
+  float soft_cap;    /* 0: none */
+  uint32_t tokens;   /* causal limit; 0: all */
+  uint32_t window;   /* sliding window; 0: none */
+  uint8_t sinks;     /* first tokens that the window does not hide */
+  uint8_t mode;      /* enum nkv_attend_mode */
+  uint8_t byte_cap;  /* BOUNDED: in 1/256 of a dense read; 0: none */
+  uint8_t z16;       /* BOUNDED: standard deviations, in sixteenths; 0: the usual */
+  uint16_t top_k;    /* TAIL */
+  uint8_t cold;      /* enum nearkv_cold_pages */
+  uint8_t if_faster; /* 1: BOUNDED and TAIL only while measured to be faster than DENSE */
+  float error;       /* BOUNDED */
 };
 
 struct nearkv_attend_request {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "blocks/code_speed.hpp"
+#include "attend/code_speed.hpp"
 #include "coded_engine.hpp"
 
 namespace nearkv::test {

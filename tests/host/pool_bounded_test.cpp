@@ -150,6 +150,32 @@ TEST_P(PoolBoundedTest, ATailOfDecodedPagesIsThatOfWarmOnes) {
   EXPECT_NEAR(decoded.lse, exact.lse, 0.02);
 }
 
+TEST_P(PoolBoundedTest, BothWaysAreTriedWhereTheFasterOneIsWanted) {
+  const Attended exact = attend({});
+  AttendOptions options;
+  options.mode = NKV_ATTEND_MODE_TAIL;
+  const Attended tail = attend(options);
+  // Dense sums differ from call to call as threads share them, the more as values cancel here;
+  // those by codes do not.
+  constexpr double kSame = 1e-3;
+  ASSERT_GT(error_of(tail, exact), 10 * kSame);
+  pool_->reset_stats();
+  options.if_faster = true;
+  unsigned exact_calls = 0;
+  for (int call = 0; call < 8; ++call) {
+    // Nothing is learned of what is too short for codes.
+    options.tokens = 1024;
+    (void)attend(options);
+    options.tokens = 0;
+    const Attended attended = attend(options);
+    const bool is_exact = error_of(attended, exact) < kSame;
+    EXPECT_TRUE(is_exact || attended.output == tail.output) << call;
+    exact_calls += is_exact ? 1 : 0;
+  }
+  EXPECT_EQ(exact_calls, 4U);
+  EXPECT_EQ(pool_->stats().dense_fallbacks, 8U + 4U);
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, PoolBoundedTest, testing::ValuesIn(device_uris()), device_name);
 
 }  // namespace

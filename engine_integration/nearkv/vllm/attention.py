@@ -44,6 +44,7 @@ class FarBuilder:
             mode=AttendMode[options.mode.upper()],
             top_k=options.top_k,
             error=options.error,
+            if_faster=options.if_faster,
         )
         self.pages: FarPages | None = None
         self._numbers = {name: number for number, name in enumerate(layer_names)}

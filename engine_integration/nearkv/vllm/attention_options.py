@@ -31,8 +31,8 @@ class AttentionOptions:
     top_k: int = 64
     error: float = 0.05
     if_faster: bool = True
-    """Without a uri: by codes only while that is faster than reading all, as steps are measured to
-    be. False: always."""
+    """By codes only while that is faster than reading all, as steps are measured to be. False:
+    always."""
     gains: str = ""
     """A file of nearkv.gains for the codes, with {rank} as in uri; empty: they are learned from the
     first prompts."""

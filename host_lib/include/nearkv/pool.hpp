@@ -67,6 +67,9 @@ struct AttendOptions {
   float error = 0.05F;        ///< BOUNDED: of a row's output, relative to it.
   std::uint8_t byte_cap = 0;  ///< BOUNDED.
   std::uint8_t z16 = 0;       ///< BOUNDED: standard deviations, in sixteenths; 0: the usual.
+  /// BOUNDED and TAIL only while that is faster than DENSE, as this pool's calls of the layer have
+  /// taken: both are tried first, and the slower one now and then.
+  bool if_faster = false;
   /// Where any are cold, all tokens must be visible but for those skipped: no `tokens`, no
   /// `window`.
   ColdPages cold = ColdPages::kRefuse;

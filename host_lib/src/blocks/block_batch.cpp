@@ -3,9 +3,9 @@
 #include <cmath>
 #include <optional>
 
+#include "attend/code_speed.hpp"
 #include "blocks/batch_plan.hpp"
 #include "blocks/block_run.hpp"
-#include "blocks/code_speed.hpp"
 #include "blocks/codes_work.hpp"
 #include "blocks/layer_work.hpp"
 #include "edge.hpp"

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "blocks/code_speed.hpp"
+#include "attend/code_speed.hpp"
 #include "nearkv/block_attention.hpp"
 #include "nearkv/block_codes.hpp"
 #include "nkv_abi.h"

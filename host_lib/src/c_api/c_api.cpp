@@ -68,6 +68,7 @@ AttendOptions attend_options(const nearkv_attend_options& options) {
   result.mode = options.mode;
   result.top_k = options.top_k;
   result.error = options.error;
+  result.if_faster = options.if_faster != 0;
   result.byte_cap = options.byte_cap;
   result.z16 = options.z16;
   result.cold = static_cast<ColdPages>(options.cold);

@@ -1,6 +1,7 @@
 // Inside a pool: sequences, their page lists, and the queue that serves them.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "attend/code_speed.hpp"
 #include "edge.hpp"
 #include "forks.hpp"
 #include "nearkv/in_place.hpp"
@@ -209,10 +211,15 @@ class Pool::Impl {
   Status add_attend_to(const PageRun& pages, const AttendRequest& request,
                        const AttendOptions& options, std::uint64_t* result);
   void take_result(const AttendRequest& request, std::uint64_t result);
-  /// Whether an approximate mode is not worth so few visible tokens. Never on a device without
-  /// such modes, which is to say so at whatever length.
-  [[nodiscard]] bool are_too_few(const PageRun& pages, std::uint32_t window,
+  /// Whether an approximate mode is not worth what is visible of so many tokens. Never on a device
+  /// without such modes, which is to say so at whatever length.
+  [[nodiscard]] bool are_too_few(std::uint32_t tokens, std::uint32_t window,
                                  std::uint8_t sinks) const;
+  /// Tokens that requests see together; 0 if one sees too few, or cannot be answered.
+  std::uint64_t tokens_by_codes(std::span<const AttendRequest> requests,
+                                const AttendOptions& options);
+  /// attend() in the mode that the options say.
+  Status attend_so(std::span<const AttendRequest> requests, const AttendOptions& options);
   /// Adds the command over `pages`, which have these `numbers` in their list (empty: they are all
   /// of it), runs the batch and takes the result.
   Status top_k_of(const PageRun& pages, std::span<const std::uint32_t> numbers,
@@ -312,7 +319,8 @@ class Pool::Impl {
   SlabAllocator slabs_;
   ListAllocator lists_;
   std::map<std::uint64_t, Sequence> sequences_;
-  std::vector<HeadGains> gains_;  ///< [layers][kv_heads].
+  std::vector<HeadGains> gains_;                  ///< [layers][kv_heads].
+  std::vector<std::array<CodeSpeed, 2>> speeds_;  ///< By layer: of BOUNDED, and of TAIL.
   SequenceTable table_;
   std::uint64_t damaged_pages_ = 0;  ///< Found by recover().
   std::map<std::uint32_t, std::uint32_t>

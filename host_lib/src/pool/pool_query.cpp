@@ -1,5 +1,6 @@
 // Commands that read sequences: ATTEND, TOPK, GATHER, READ, SCRUB.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -16,6 +17,10 @@ bool limit_tokens(const HeadList& list, std::uint32_t wanted, std::uint32_t* tok
   const auto present = static_cast<std::uint32_t>(list.entries.size() * NKV_PAGE_TOKENS);
   *tokens = wanted == 0 ? present : wanted;
   return *tokens <= present;
+}
+
+std::uint64_t visible_tokens(std::uint32_t tokens, std::uint32_t window, std::uint8_t sinks) {
+  return window == 0 ? tokens : std::min<std::uint64_t>(tokens, std::uint64_t{window} + sinks);
 }
 
 /// Results of one ATTEND in device memory.
@@ -49,11 +54,23 @@ Status Pool::Impl::add_attend(const AttendRequest& request, const AttendOptions&
   return add_attend_to(pages, request, of_parts(*list, options), result);
 }
 
-bool Pool::Impl::are_too_few(const PageRun& pages, std::uint32_t window, std::uint8_t sinks) const {
-  const std::uint64_t visible =
-      window == 0 ? pages.tokens
-                  : std::min<std::uint64_t>(pages.tokens, std::uint64_t{window} + sinks);
-  return visible < kLeastApproximateTokens && offers_codes(*device_);
+bool Pool::Impl::are_too_few(std::uint32_t tokens, std::uint32_t window, std::uint8_t sinks) const {
+  return visible_tokens(tokens, window, sinks) < kLeastApproximateTokens && offers_codes(*device_);
+}
+
+std::uint64_t Pool::Impl::tokens_by_codes(std::span<const AttendRequest> requests,
+                                          const AttendOptions& options) {
+  std::uint64_t all = 0;
+  for (const AttendRequest& request : requests) {
+    const HeadList* const list = find_head(request.sequence, request.layer, request.kv_head);
+    std::uint32_t tokens = 0;
+    if (list == nullptr || !limit_tokens(*list, options.tokens, &tokens) ||
+        are_too_few(tokens, options.window, options.sinks)) {
+      return 0;
+    }
+    all += visible_tokens(tokens, options.window, options.sinks);
+  }
+  return all;
 }
 
 Status Pool::Impl::add_attend_to(const PageRun& pages, const AttendRequest& request,
@@ -90,7 +107,7 @@ Status Pool::Impl::add_attend_to(const PageRun& pages, const AttendRequest& requ
   command.mode = options.mode;
   const bool is_approximate =
       options.mode == NKV_ATTEND_MODE_BOUNDED || options.mode == NKV_ATTEND_MODE_TAIL;
-  if (is_approximate && are_too_few(pages, options.window, options.sinks)) {
+  if (is_approximate && are_too_few(pages.tokens, options.window, options.sinks)) {
     command.mode = NKV_ATTEND_MODE_DENSE;
     ++stats_.dense_fallbacks;
   }
@@ -111,6 +128,29 @@ void Pool::Impl::take_result(const AttendRequest& request, std::uint64_t result)
 }
 
 Status Pool::Impl::attend(std::span<const AttendRequest> requests, const AttendOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  const std::uint64_t tokens = options.if_faster && options.mode != NKV_ATTEND_MODE_DENSE
+                                   ? tokens_by_codes(requests, options)
+                                   : 0;
+  if (tokens == 0) return attend_so(requests, options);
+  speeds_.resize(options_.shape.layers);
+  CodeSpeed& speed = speeds_[requests.front().layer][options.mode == NKV_ATTEND_MODE_TAIL ? 1 : 0];
+  const bool by_codes = speed.takes_codes();
+  AttendOptions chosen = options;
+  if (!by_codes) {
+    chosen.mode = NKV_ATTEND_MODE_DENSE;
+    stats_.dense_fallbacks += static_cast<std::uint32_t>(requests.size());
+  }
+  const auto start = Clock::now();
+  const Status status = attend_so(requests, chosen);
+  if (status != Status::kOk) return status;
+  const std::chrono::duration<double, std::nano> taken = Clock::now() - start;
+  speed.note(by_codes, taken.count() / static_cast<double>(tokens));
+  return Status::kOk;
+}
+
+Status Pool::Impl::attend_so(std::span<const AttendRequest> requests,
+                             const AttendOptions& options) {
   std::size_t done = 0;
   std::vector<std::uint64_t> results;
   while (done < requests.size()) {
@@ -211,7 +251,8 @@ Status Pool::Impl::top_k_of(const PageRun& pages, std::span<const std::uint32_t>
   command.sinks = request.sinks;
   command.top_k = request.top_k;
   command.mode = request.mode;
-  if (request.mode == NKV_SELECT_STATISTICAL && are_too_few(pages, request.window, request.sinks)) {
+  if (request.mode == NKV_SELECT_STATISTICAL &&
+      are_too_few(pages.tokens, request.window, request.sinks)) {
     command.mode = NKV_SELECT_FULL;
   }
   command.group = static_cast<std::uint8_t>(request.rows);

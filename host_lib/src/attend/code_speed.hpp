@@ -1,4 +1,6 @@
 // Which way of attending is faster for a layer's long requests: by codes, or to all rows.
+//
+// Of an engine's blocks as of a pool.
 #pragma once
 
 #include <algorithm>
