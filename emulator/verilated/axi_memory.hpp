@@ -13,6 +13,8 @@
 #include <set>
 #include <span>
 
+#include "nkv_abi.h"
+
 namespace nearkv::emulator {
 
 /// How memory answers. Times are in cycles of the engine's clock.
@@ -54,7 +56,7 @@ using Burst = std::array<std::uint32_t, 16>;
 
 /// Which part of device memory a slice has: granules go round the slices, as nkv_slice_map has it.
 struct SliceMap {
-  static constexpr std::uint64_t kGranuleBytes = 256;
+  static constexpr std::uint64_t kGranuleBytes = NKV_SLICE_GRANULE_BYTES;
   unsigned slice = 0;
   unsigned slices = 1;
 

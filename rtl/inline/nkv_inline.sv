@@ -11,9 +11,8 @@ module nkv_inline
   import nkv_pkg::*;
   import nkv_inline_pkg::*;
 #(
-  parameter int unsigned Slices = 1,          // 1, 2 or 4.
-  parameter int unsigned Ports = 1,           // Near-data's: 1, 2 or 4.
-  parameter int unsigned GranuleBytes = 256
+  parameter int unsigned Slices = 1,  // 1, 2 or 4.
+  parameter int unsigned Ports = 1    // Near-data's: 1, 2 or 4.
 ) (
   input  logic              clk_i,
   input  logic              rst_ni,
@@ -101,8 +100,7 @@ module nkv_inline
       .access_o      (access[i])
     );
     nkv_slice_map #(
-      .Slices(Slices),
-      .GranuleBytes(GranuleBytes)
+      .Slices(Slices)
     ) u_read_slice (
       .address_i(access[i].addr),
       .slice_o  (read_slice),
@@ -135,8 +133,7 @@ module nkv_inline
 
     assign write[i] = near_w_i[i];
     nkv_slice_map #(
-      .Slices(Slices),
-      .GranuleBytes(GranuleBytes)
+      .Slices(Slices)
     ) u_write_slice (
       .address_i(write[i].addr),
       .slice_o  (write_slice),
@@ -295,8 +292,7 @@ module nkv_inline
     assign memory_ar_o[i].is_near = ar.is_near;
     assign memory_ar_o[i].access.id = ar.access.id;
     nkv_slice_map #(
-      .Slices(Slices),
-      .GranuleBytes(GranuleBytes)
+      .Slices(Slices)
     ) u_ar_local (
       .address_i(ar.access.addr),
       .slice_o  (unused_ar_slice),
@@ -305,8 +301,7 @@ module nkv_inline
     assign memory_aw_o[i].is_near = aw.is_near;
     assign memory_aw_o[i].access.id = aw.access.id;
     nkv_slice_map #(
-      .Slices(Slices),
-      .GranuleBytes(GranuleBytes)
+      .Slices(Slices)
     ) u_aw_local (
       .address_i(aw.access.addr),
       .slice_o  (unused_aw_slice),

@@ -42,6 +42,11 @@ typedef float nkv_f32;
 /** [bytes] One memory burst: the grain in which a device reads and in which traffic is counted. */
 #define NKV_BURST_BYTES 64
 #define NKV_COMMAND_BYTES 64 /**< [bytes] Every command, and every slot of a ring. */
+/**
+ * [bytes] Device memory goes round a card's slices in granules of so many bytes, which are the
+ * lines that its CXL IP deals them.
+ */
+#define NKV_SLICE_GRANULE_BYTES 64
 /** [bytes] A page starts at a multiple of this; `page_entry.page` counts in it. */
 #define NKV_PAGE_GRAIN_BYTES 256
 /**

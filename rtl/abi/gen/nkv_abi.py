@@ -64,6 +64,9 @@ PAGE_TOKENS = 64
 BURST_BYTES = 64
 # [bytes] Every command, and every slot of a ring.
 COMMAND_BYTES = 64
+# [bytes] Device memory goes round a card's slices in granules of so many bytes, which are the lines
+# that its CXL IP deals them.
+SLICE_GRANULE_BYTES = 64
 # [bytes] A page starts at a multiple of this; `page_entry.page` counts in it.
 PAGE_GRAIN_BYTES = 256
 # [tokens] Longest page list of one command. Longer contexts take several commands, merged by (O,

@@ -22,6 +22,9 @@ package nkv_abi_pkg;
   localparam int unsigned BurstBytes = 64;
   // [bytes] Every command, and every slot of a ring.
   localparam int unsigned CommandBytes = 64;
+  // [bytes] Device memory goes round a card's slices in granules of so many bytes, which are the
+  // lines that its CXL IP deals them.
+  localparam int unsigned SliceGranuleBytes = 64;
   // [bytes] A page starts at a multiple of this; `page_entry.page` counts in it.
   localparam int unsigned PageGrainBytes = 256;
   // [tokens] Longest page list of one command. Longer contexts take several commands, merged by (O,

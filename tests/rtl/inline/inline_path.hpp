@@ -12,14 +12,14 @@
 #include <vector>
 
 #include "Vnkv_inline.h"
+#include "nkv_abi.h"
 #include "simulation.hpp"
 
 namespace nearkv::rtl_test {
 
 inline constexpr unsigned kSlices = NEARKV_SLICES;
 inline constexpr unsigned kPorts = NEARKV_PORTS;  // Near-data's.
-inline constexpr std::uint64_t kGranuleBytes = NEARKV_GRANULE_BYTES;
-inline constexpr std::uint64_t kBurstBytes = 64;
+inline constexpr std::uint64_t kBurstBytes = NKV_BURST_BYTES;
 /// Memory answers with an error from here on.
 inline constexpr std::uint64_t kMemoryEnd = std::uint64_t{1} << 50U;
 /// What the slices let the host have in flight, reads and writes each.
@@ -27,17 +27,17 @@ inline constexpr unsigned kHostCredits = 64;
 
 inline constexpr unsigned kNoLimit = 1023;
 
+/// The vendor's CXL IP deals lines to slices in turn.
 inline unsigned slice_of(std::uint64_t address) {
-  return static_cast<unsigned>(address / kGranuleBytes % kSlices);
+  return static_cast<unsigned>(address / kBurstBytes % kSlices);
 }
+/// Where memory has a line for that.
 inline std::uint64_t local_of(std::uint64_t address) {
-  return address / (kGranuleBytes * kSlices) * kGranuleBytes + address % kGranuleBytes;
+  return address / (kBurstBytes * kSlices) * kBurstBytes + address % kBurstBytes;
 }
 /// The n-th line of those in a slice.
 inline std::uint64_t line_in_slice(unsigned slice, std::uint64_t n) {
-  const std::uint64_t offset = n * kBurstBytes;
-  return offset / kGranuleBytes * kGranuleBytes * kSlices + slice * kGranuleBytes +
-         offset % kGranuleBytes;
+  return (n * kSlices + slice) * kBurstBytes;
 }
 
 struct Line {

@@ -63,11 +63,10 @@ Pattern streams() {
   };
 }
 
-/// Runs of a granule anywhere, as single rows are.
-Pattern rows(std::uint64_t seed) {
+/// Single lines anywhere.
+Pattern lines(std::uint64_t seed) {
   return [random = test::case_random(seed)](unsigned port) mutable {
-    return Run{port * kRegion + random() % 4096 * kGranuleBytes,
-               static_cast<unsigned>(kGranuleBytes / kBurstBytes)};
+    return Run{port * kRegion + random() % 16384 * kBurstBytes, 1};
   };
 }
 
@@ -96,7 +95,7 @@ TEST(InlinePortsTest, EverySliceMovesABurstInNearlyEveryCycle) {
   };
   expect("streams", streams(), 0.99);
   expect("pages", pages(2), 0.95);
-  expect("rows anywhere", rows(3), 0.75);
+  expect("lines anywhere", lines(3), 0.75);
 }
 
 }  // namespace

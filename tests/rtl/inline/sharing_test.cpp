@@ -26,10 +26,9 @@ enum Load : std::uint8_t { kLight, kOptimal, kModerate, kSevere };
 
 /// Near-data always has a read for slice 0 to offer.
 void keep_near_reading(InlinePath& path) {
-  constexpr unsigned kBeats = kGranuleBytes / kBurstBytes;
   static unsigned next = 0;
   for (unsigned i = 0; path.near_reads_queued() < 6 && i < 6; ++i) {
-    path.near_read(line_in_slice(0, kNearLine + next % 64 * kBeats), kBeats);
+    path.near_read(line_in_slice(0, kNearLine + next % 64), 1);
     ++next;
   }
 }

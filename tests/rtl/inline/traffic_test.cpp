@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "inline_path.hpp"
-#include "nkv_abi.h"
 
 namespace nearkv::rtl_test {
 namespace {
@@ -70,6 +69,24 @@ TEST(InlineTrafficTest, EveryAnswerIsWhatWasWrittenBefore) {
   }
   EXPECT_GT(poisoned, 1000U);
   EXPECT_GT(errors, 100U);
+}
+
+// A line that two addresses shared would come back as the one that was written last.
+TEST(InlineTrafficTest, EveryLineThatTheHostIsDealtHasAPlaceOfItsOwn) {
+  constexpr unsigned kLines = 64;
+  Random random = test::case_random(200);
+  InlinePath path;
+  for (unsigned i = 0; i < kLines; ++i) {
+    path.host_write(i * kBurstBytes, random_line(random), kAllBytes);
+  }
+  ASSERT_TRUE(path.drain());
+  for (unsigned i = 0; i < kLines; ++i) {
+    path.host_read(i * kBurstBytes);
+    path.near_read(i * kBurstBytes, 1);
+  }
+  ASSERT_TRUE(path.drain());
+  EXPECT_EQ(path.host_read_cycles.size(), kLines);
+  EXPECT_EQ(path.near_answers, kLines);
 }
 
 TEST(InlineTrafficTest, NothingOfBeforeAResetComesAfterIt) {
