@@ -1,8 +1,9 @@
 // NearKV in the place of the example design's AFU, between the CXL IP and the memory controllers. The
 // module's name and its first six ports are the example's; ../agilex/README.md has the port map.
 //
-// Accesses are single bursts of 64 bytes: AxLEN is 0 both ways. Memory controllers get ids of their
-// own length (nkv_agilex_tags), at most 256 reads and as many writes of a slice in flight.
+// Accesses are single bursts of 64 bytes: AxLEN is 0 both ways. A memory controller gets a read or a write
+// at a time, with ids of its own length (nkv_agilex_memory), at most 256 reads and as many writes of a slice
+// in flight.
 
 module afu_top
   import nkv_pkg::*;
@@ -35,9 +36,6 @@ module afu_top
   input  logic                                        csr_avmm_read,
   input  logic [7:0]                                  csr_avmm_byteenable
 );
-
-  localparam int unsigned TagBits = 8;
-  localparam int unsigned MemoryIdBits = AxiIdBits + 1;
 
   // Reset comes when it likes, and ends with the clock.
   logic [1:0] reset_q;
@@ -142,12 +140,10 @@ module afu_top
   );
 
   for (genvar s = 0; s < int'(Slices); s++) begin : gen_slice
-    mc_axi_if_pkg::t_to_mc_axi4 asked, to_memory;
-    mc_axi_if_pkg::t_from_mc_axi4 from_memory, answered;
+    mc_axi_if_pkg::t_to_mc_axi4 asked;
+    mc_axi_if_pkg::t_from_mc_axi4 answered;
 
     assign asked = cxlip2iafu_to_mc_axi4[s];
-    assign iafu2mc_to_mc_axi4[s] = to_memory;
-    assign from_memory = mc2iafu_from_mc_axi4[s];
     assign iafu2cxlip_from_mc_axi4[s] = answered;
     assign iafu2cxlip_dev_load[s] = load[s];
 
@@ -178,92 +174,33 @@ module afu_top
     end
 
     // ---- Memory's side ----
-    logic [TagBits-1:0] read_tag, write_tag;
-    logic [MemoryIdBits-1:0] read_id, write_id;
-    logic may_read, may_write;
-
-    assign memory_ar_ready[s] = may_read && from_memory.arready;
-    assign memory_aw_ready[s] = may_write && from_memory.awready;
-    assign memory_w_ready[s] = from_memory.wready;
-    assign memory_r_valid[s] = from_memory.rvalid;
-    assign memory_b_valid[s] = from_memory.bvalid;
-
-    nkv_agilex_tags #(
-      .IdBits (MemoryIdBits),
-      .TagBits(TagBits)
-    ) u_reads (
-      .clk_i       (afu_clk),
-      .rst_ni      (rst_n),
-      .ready_o     (may_read),
-      .take_i      (memory_ar_valid[s] && memory_ar_ready[s]),
-      .id_i        ({memory_ar[s].is_near, memory_ar[s].access.id}),
-      .tag_o       (read_tag),
-      .answer_i    (memory_r_valid[s] && memory_r_ready[s]),
-      .answer_tag_i(from_memory.rid[TagBits-1:0]),
-      .answer_id_o (read_id)
+    nkv_agilex_memory u_memory (
+      .clk_i        (afu_clk),
+      .rst_ni       (rst_n),
+      .ar_valid_i   (memory_ar_valid[s]),
+      .ar_ready_o   (memory_ar_ready[s]),
+      .ar_i         (memory_ar[s]),
+      .r_valid_o    (memory_r_valid[s]),
+      .r_ready_i    (memory_r_ready[s]),
+      .r_o          (memory_r[s]),
+      .aw_valid_i   (memory_aw_valid[s]),
+      .aw_ready_o   (memory_aw_ready[s]),
+      .aw_i         (memory_aw[s]),
+      .w_valid_i    (memory_w_valid[s]),
+      .w_ready_o    (memory_w_ready[s]),
+      .w_i          (memory_w[s]),
+      .b_valid_o    (memory_b_valid[s]),
+      .b_ready_i    (memory_b_ready[s]),
+      .b_o          (memory_b[s]),
+      .to_memory_o  (iafu2mc_to_mc_axi4[s]),
+      .from_memory_i(mc2iafu_from_mc_axi4[s])
     );
-
-    nkv_agilex_tags #(
-      .IdBits (MemoryIdBits),
-      .TagBits(TagBits)
-    ) u_writes (
-      .clk_i       (afu_clk),
-      .rst_ni      (rst_n),
-      .ready_o     (may_write),
-      .take_i      (memory_aw_valid[s] && memory_aw_ready[s]),
-      .id_i        ({memory_aw[s].is_near, memory_aw[s].access.id}),
-      .tag_o       (write_tag),
-      .answer_i    (memory_b_valid[s] && memory_b_ready[s]),
-      .answer_tag_i(from_memory.bid[TagBits-1:0]),
-      .answer_id_o (write_id)
-    );
-
-    always_comb begin
-      to_memory = '0;
-      to_memory.arvalid = memory_ar_valid[s] && may_read;
-      to_memory.arid = mc_axi_if_pkg::MC_AXI_RAC_ID_BW'(read_tag);
-      to_memory.araddr = memory_ar[s].access.addr;
-      to_memory.arsize = afu_axi_if_pkg::esize_512;
-      to_memory.arburst = afu_axi_if_pkg::eburst_INCR;
-      to_memory.rready = memory_r_ready[s];
-      to_memory.awvalid = memory_aw_valid[s] && may_write;
-      to_memory.awid = mc_axi_if_pkg::MC_AXI_WAC_ID_BW'(write_tag);
-      to_memory.awaddr = memory_aw[s].access.addr;
-      to_memory.awsize = afu_axi_if_pkg::esize_512;
-      to_memory.awburst = afu_axi_if_pkg::eburst_INCR;
-      to_memory.wvalid = memory_w_valid[s];
-      to_memory.wdata = memory_w[s].data;
-      to_memory.wstrb = memory_w[s].strb;
-      to_memory.wuser = memory_w[s].poison;
-      to_memory.wlast = 1'b1;
-      to_memory.bready = memory_b_ready[s];
-    end
-
-    assign memory_r[s] = '{
-        is_near: read_id[MemoryIdBits-1],
-        answer: '{
-            id: read_id[AxiIdBits-1:0],
-            error: from_memory.rresp inside {afu_axi_if_pkg::eresp_SLVERR,
-                                             afu_axi_if_pkg::eresp_DECERR},
-            poison: from_memory.ruser.poison,
-            data: from_memory.rdata
-        }
-    };
-    assign memory_b[s] = '{
-        is_near: write_id[MemoryIdBits-1],
-        answer: '{
-            id: write_id[AxiIdBits-1:0],
-            error: from_memory.bresp inside {afu_axi_if_pkg::eresp_SLVERR,
-                                             afu_axi_if_pkg::eresp_DECERR}
-        }
-    };
 
     // Of no meaning for single bursts in device order.
     wire unused = ^{asked.awlen, asked.awsize, asked.awburst, asked.awprot, asked.awqos,
                     asked.awcache, asked.awlock, asked.awregion, asked.awuser, asked.wlast,
                     asked.arlen, asked.arsize, asked.arburst, asked.arprot, asked.arqos,
-                    asked.arcache, asked.arlock, asked.arregion, asked.aruser,
-                    from_memory.rid, from_memory.bid, from_memory.rlast, from_memory.buser};
+                    asked.arcache, asked.arlock, asked.arregion, asked.aruser};
   end
 
 endmodule
