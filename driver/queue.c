@@ -352,6 +352,8 @@ int nkv_queue_probe(struct nkv_card *card, u64 at)
 	memset(command, 0, 2 * ring_bytes);
 	command->opcode = NKV_OPCODE_NOP;
 	command->tag = 0x4E56;
+	wmb(); /* The phase says that the rest is there. */
+	WRITE_ONCE(command->flags, NKV_SLOT_FLAG_PHASE);
 	wmb(); /* The engine reads it when it is told to. */
 	ret = nkv_queue_program(card, i, &rings, at);
 	if (!ret)

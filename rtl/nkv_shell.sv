@@ -92,6 +92,9 @@ module nkv_shell
   output axi_b_t          [Engines-1:0] engine_b_o
 );
 
+  if (64'(WatchdogCycles) * 64'd1_000_000 < 64'(SlotPatienceUs) * ClockHz)
+    $error("Queues wait for less than SlotPatienceUs for what a doorbell told of");
+
   // Bits 0 and 1 are 0, as those of engine 0, whose port the queues use.
   localparam logic [2:0] QueuesClient = 3'd4;
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <cstring>
 #include <limits>
 #include <new>
+#include <thread>
 
 #include "nkv_abi.h"
 
@@ -21,6 +23,11 @@ uint32_t burst_counter(uint64_t bursts) {
 // Free-running 16-bit indices: how far `ahead` is before `behind`.
 uint32_t distance(uint64_t ahead, uint16_t behind) {
   return static_cast<uint16_t>(static_cast<uint16_t>(ahead) - behind);
+}
+
+// The first 32 bits of a slot or an entry, which are written last.
+std::atomic_ref<uint32_t> first_word(std::byte* place) {
+  return std::atomic_ref(*std::launder(reinterpret_cast<uint32_t*>(place)));
 }
 
 }  // namespace
@@ -71,21 +78,33 @@ uint64_t Queue::run() {
   const Domain domain{
       .window = Window(memory_.subspan(running_.window_base, running_.window_bytes)),
       .tenant = static_cast<uint16_t>(running_.tenant)};
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::microseconds(NKV_SLOT_PATIENCE_US);
   uint64_t posted = 0;
   while (has_command() && has_room()) {
-    const Command command = fetch();
-    post(tag_of(command), (*executor_)(domain, command));
+    if (const std::optional<Command> command = fetch(deadline)) {
+      post(tag_of(*command), (*executor_)(domain, *command));
+    } else {
+      post(0, failure({NKV_STATUS_NOT_WRITTEN, 0}));
+    }
     ++posted;
   }
   return posted;
 }
 
-Command Queue::fetch() {
-  Command command;
-  const uint64_t slot = sq_head_ % running_.ring_entries;
-  std::memcpy(command.data(), memory_.data() + running_.sq_base + slot * kCommandBytes,
-              command.size());
+std::optional<Command> Queue::fetch(std::chrono::steady_clock::time_point deadline) {
+  constexpr uint32_t kPhaseBit = 8 + std::countr_zero(uint32_t{NKV_SLOT_FLAG_PHASE});
+  std::byte* const place =
+      memory_.data() + running_.sq_base + sq_head_ % running_.ring_entries * kCommandBytes;
+  const uint32_t phase = (sq_head_ / running_.ring_entries & 1) == 0 ? 1 : 0;
   ++sq_head_;
+  while ((first_word(place).load(std::memory_order_acquire) >> kPhaseBit & 1) != phase) {
+    if (std::chrono::steady_clock::now() >= deadline) return std::nullopt;
+    std::this_thread::yield();
+  }
+  Command command;
+  std::memcpy(command.data(), place, command.size());
+  command[offsetof(nkv_append_command, flags)] &= ~std::byte{NKV_SLOT_FLAG_PHASE};
   return command;
 }
 
@@ -112,8 +131,7 @@ void Queue::post(uint16_t tag, const Outcome& outcome) {
   const auto words = std::bit_cast<Words>(completion);
   std::byte* const place = memory_.data() + running_.cq_base + slot * kCommandBytes;
   std::memcpy(place + sizeof(uint32_t), words.data() + 1, kCommandBytes - sizeof(uint32_t));
-  std::atomic_ref(*std::launder(reinterpret_cast<uint32_t*>(place)))
-      .store(words[0], std::memory_order_release);
+  first_word(place).store(words[0], std::memory_order_release);
   ++cq_tail_;
 }
 

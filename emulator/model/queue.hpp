@@ -2,8 +2,10 @@
 #ifndef NEARKV_MODEL_QUEUE_HPP_
 #define NEARKV_MODEL_QUEUE_HPP_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "engine.hpp"
@@ -37,15 +39,16 @@ class Queue {
   /// stops it.
   void set_enabled(bool enabled);
 
-  /// Executes what is submitted as long as the completion ring has room; returns how many
-  /// completions it posted.
+  /// Executes what is submitted as long as the completion ring has room, and waits for slots that
+  /// are not written yet; returns how many completions it posted.
   uint64_t run();
 
  private:
   [[nodiscard]] bool is_acceptable() const;
   [[nodiscard]] bool has_command() const;
   [[nodiscard]] bool has_room() const;
-  [[nodiscard]] Command fetch();
+  /// The next command; nothing if its slot is not written by then.
+  [[nodiscard]] std::optional<Command> fetch(std::chrono::steady_clock::time_point deadline);
   void post(uint16_t tag, const Outcome& outcome);
 
   std::span<std::byte> memory_;

@@ -13,6 +13,10 @@ namespace {
 constexpr std::uint64_t kBurstBytes = sizeof(Burst);
 constexpr std::uint64_t kAllStrobes = ~std::uint64_t{0};
 
+std::atomic_ref<std::uint32_t> first_word(std::byte* place) {
+  return std::atomic_ref(*std::launder(reinterpret_cast<std::uint32_t*>(place)));
+}
+
 }  // namespace
 
 AxiMemory::AxiMemory(std::span<std::byte> bytes, MemoryTiming timing,
@@ -49,11 +53,16 @@ std::deque<AxiMemory::QueuedRead>::iterator AxiMemory::answered_read() {
 bool AxiMemory::next_beat(ReadBeat* beat) {
   const auto chosen = answered_read();
   if (chosen == reads_.end()) return false;
-  const std::byte* const place = place_of(chosen->read.address);
+  std::byte* const place = place_of(chosen->read.address);
   beat->id = chosen->read.id;
   beat->poison = faults_.poisoned.contains(device_address(chosen->read.address));
   beat->error = place == nullptr;
-  if (!beat->error) std::memcpy(beat->data.data(), place, kBurstBytes);
+  if (!beat->error) {
+    // What the host writes last is looked at first: with it the rest is there.
+    beat->data[0] = first_word(place).load(std::memory_order_acquire);
+    std::memcpy(beat->data.data() + 1, place + sizeof(std::uint32_t),
+                kBurstBytes - sizeof(std::uint32_t));
+  }
   reads_.erase(chosen);
   return true;
 }
@@ -112,8 +121,7 @@ void AxiMemory::apply(const Write& write) {
   // Memory takes a burst at once. Here its first word goes last: with it a completion is there.
   std::memcpy(place + sizeof(std::uint32_t), data + sizeof(std::uint32_t),
               kBurstBytes - sizeof(std::uint32_t));
-  std::atomic_ref(*std::launder(reinterpret_cast<std::uint32_t*>(place)))
-      .store(write.data[0], std::memory_order_release);
+  first_word(place).store(write.data[0], std::memory_order_release);
 }
 
 }  // namespace nearkv::emulator

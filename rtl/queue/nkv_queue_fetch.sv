@@ -3,9 +3,10 @@
 // queue that stops meanwhile forgets it. What was fetched counts as consumed (`sq_head`) when it
 // starts. One queue a cycle is looked at.
 //
-// A command that memory does not give within `AnswerCycles` to twice that is a NOP with a tag of 0
-// that ends with INTERNAL. Reads carry how many of their queue were lost, so that an answer after that
-// is not the next one's.
+// A slot without the ring's phase is not written yet, for its doorbell may have come first: it is read
+// again. A command that is not there within `AnswerCycles` to twice that is a NOP with a tag of 0 that
+// ends with NOT_WRITTEN, or with INTERNAL if memory has not answered at all. Reads carry how many of
+// their queue were lost, so that an answer after that is not the next one's.
 
 module nkv_queue_fetch
   import nkv_abi_pkg::*;
@@ -50,7 +51,11 @@ module nkv_queue_fetch
   localparam int unsigned LostBits = 3;
   typedef logic [LostBits-1:0] lost_t;
 
+  localparam int unsigned PhaseBit = 8 + SlotFlagPhase;  // A command's second byte is its flags.
+
   logic [MaxQueues-1:0] asked_q, fetched_q, late;
+  logic [MaxQueues-1:0] phase_q;          // Of the slot that was asked for.
+  logic [MaxQueues-1:0] missing_q;        // It was not written when it was read last.
   logic [MaxQueues-1:0] owed_q;           // Memory was asked, also if a reset has forgotten it.
   status_e status_q[MaxQueues];
   lost_t lost_q[MaxQueues];               // Counted.
@@ -74,7 +79,7 @@ module nkv_queue_fetch
   queue_t   ask_queue_q;
   lost_t    ask_lost_q;
   address_t ask_address_q;
-  wire      ask = wanted && !ask_valid_q;
+  wire      ask = wanted && !ask_valid_q && !late[look_i];
 
   assign ar_valid_o = ask_valid_q;
   assign ar_o = '{
@@ -88,7 +93,14 @@ module nkv_queue_fetch
   wire answers = r_valid_i && owed_q[r_queue] &&
       r_i.id[AxiIdBits-1:QueueBits] == {Client, epoch_i, lost_q[r_queue]};
   wire arrives = answers && asked_q[r_queue];
-  wire loses = late[look_i] && !arrives;
+  wire unusable = r_i.poison || r_i.error;
+  wire written = unusable || r_i.data[PhaseBit] == phase_q[r_queue];
+  wire loses = late[look_i] && (asked_q[look_i] || wanted) && !arrives;
+  burst_t arrived;
+  always_comb begin
+    arrived = r_i.data;
+    arrived[PhaseBit] = 1'b0;
+  end
   assign quiet_o = owed_q == '0;
 
   nkv_late_answers #(
@@ -96,7 +108,7 @@ module nkv_queue_fetch
   ) u_late (
     .clk_i,
     .rst_ni,
-    .waits_i   (asked_q),
+    .waits_i   (asked_q | missing_q),
     .answered_i('0),
     .late_o    (late)
   );
@@ -106,6 +118,7 @@ module nkv_queue_fetch
       ask_valid_q <= 1'b0;
       asked_q <= '0;
       fetched_q <= '0;
+      missing_q <= '0;
       for (int unsigned i = 0; i < MaxQueues; i++) begin
         status_q[i] <= StatusOk;
         lost_q[i] <= '0;
@@ -115,6 +128,7 @@ module nkv_queue_fetch
       ask_valid_q <= 1'b0;
       asked_q <= '0;
       fetched_q <= '0;
+      missing_q <= '0;
     end else begin
       if (ar_ready_i) ask_valid_q <= 1'b0;
       if (ask) begin
@@ -123,14 +137,18 @@ module nkv_queue_fetch
       end
       if (arrives) begin
         asked_q[r_queue] <= 1'b0;
-        fetched_q[r_queue] <= 1'b1;
-        status_q[r_queue] <= r_i.poison || r_i.error ? StatusPoison : StatusOk;
+        fetched_q[r_queue] <= written;
+        missing_q[r_queue] <= !written;
+        status_q[r_queue] <= unusable ? StatusPoison : StatusOk;
       end
+      // Its doorbell was taken back, or the queue stops.
+      if (!asked_q[look_i] && !wanted) missing_q[look_i] <= 1'b0;
       if (loses) begin
         asked_q[look_i] <= 1'b0;
         fetched_q[look_i] <= 1'b1;
-        status_q[look_i] <= StatusInternal;
-        lost_q[look_i] <= lost_q[look_i] + 1'b1;
+        missing_q[look_i] <= 1'b0;
+        status_q[look_i] <= missing_q[look_i] ? StatusNotWritten : StatusInternal;
+        if (asked_q[look_i]) lost_q[look_i] <= lost_q[look_i] + 1'b1;
       end
       if (start_i) begin
         fetched_q[start_queue_i] <= 1'b0;
@@ -138,6 +156,7 @@ module nkv_queue_fetch
       end
       if (restart_i) begin
         fetched_q[look_i] <= 1'b0;
+        missing_q[look_i] <= 1'b0;
         sq_head_q[look_i] <= '0;
       end
     end
@@ -155,11 +174,23 @@ module nkv_queue_fetch
 
   always_ff @(posedge clk_i) begin
     if (ask) begin
+      phase_q[look_i] <= (sq_head_q[look_i] & entries) == '0;
       ask_queue_q <= look_i;
       ask_lost_q <= lost_q[look_i];
       ask_address_q <= look_setup_i.sq_base + address_t'({slot, 6'b0});
     end
-    if (arrives || loses) commands[arrives ? r_queue : look_i] <= arrives ? r_i.data : '0;
+    if (arrives || loses) commands[arrives ? r_queue : look_i] <= arrives ? arrived : '0;
   end
+
+`ifdef VERILATOR
+  always_ff @(posedge clk_i) begin
+    if (!reset_i) begin
+      assert ((fetched_q & (asked_q | missing_q)) == '0)
+      else $error("a command may start that has not come");
+      assert (!start_i || fetched_q[start_queue_i])
+      else $error("a command starts that has not come");
+    end
+  end
+`endif
 
 endmodule

@@ -160,8 +160,11 @@ class CardFile {
   template <typename Command>
   void submit(const Command& command) {
     static_assert(sizeof(Command) == NKV_COMMAND_BYTES);
-    std::memcpy(window().data() + queue_.sq_base + tail_ % kEntries * NKV_COMMAND_BYTES, &command,
-                sizeof(command));
+    Command written = command;
+    const unsigned phase = tail_ / kEntries % 2 == 0 ? NKV_SLOT_FLAG_PHASE : 0;
+    written.flags = static_cast<std::uint8_t>((command.flags & ~NKV_SLOT_FLAG_PHASE) | phase);
+    std::memcpy(window().data() + queue_.sq_base + tail_ % kEntries * NKV_COMMAND_BYTES, &written,
+                sizeof(written));
     ++tail_;
     std::atomic_thread_fence(std::memory_order_seq_cst);
     std::atomic_ref(doorbell()->sq_tail).store(tail_);

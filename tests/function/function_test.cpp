@@ -57,8 +57,13 @@ class FunctionTest : public testing::Test {
     ask(NKV_CARD_OPERATION_WRITE, offset, value);
   }
 
-  /// A queue whose rings stand at the start of memory, and its doorbell.
+  /// A queue whose rings stand at the start of memory, and its doorbell. Its submission ring says
+  /// NOP everywhere, in the first round.
   void enable(unsigned i) {
+    for (unsigned entry = 0; entry < NKV_MIN_RING_ENTRIES; ++entry) {
+      command(i, entry) = {};
+      command(i, entry).flags = NKV_SLOT_FLAG_PHASE;
+    }
     write(NKV_REG_DOORBELL_BASE, kDoorbells);
     write(NKV_REG_DOORBELL_ENABLE, read(NKV_REG_DOORBELL_ENABLE) | 1ULL << i);
     write(NKV_REG_SQ_BASE(i), i * 2 * kRingBytes);
@@ -78,7 +83,11 @@ class FunctionTest : public testing::Test {
                                                  i * NKV_DOORBELL_STRIDE_BYTES);
   }
 
-  /// Rings say NOP everywhere.
+  nkv_pages_command& command(unsigned queue, unsigned entry) {
+    return reinterpret_cast<nkv_pages_command*>(device_->memory().data() +
+                                                queue * 2 * kRingBytes)[entry];
+  }
+
   std::uint8_t status(unsigned queue, unsigned entry) {
     nkv_completion completion{};
     std::memcpy(
@@ -123,9 +132,7 @@ TEST_F(FunctionTest, ADoorbellRunsCommandsAndTellsOfThemOnce) {
 
 TEST_F(FunctionTest, TellsOfErrorsBesideTheQueue) {
   enable(3);
-  nkv_pages_command wrong{};
-  wrong.opcode = 0xFF;
-  std::memcpy(device_->memory().data() + 3 * 2 * kRingBytes, &wrong, sizeof(wrong));
+  command(3, 0).opcode = 0xFF;
   doorbell(3).sq_tail = 2;
   EXPECT_TRUE(function_->run(1s));
   EXPECT_NE(status(3, 0), NKV_STATUS_OK);
@@ -137,6 +144,7 @@ TEST_F(FunctionTest, AFullCompletionRingGoesOnWhenItIsRead) {
   enable(0);
   doorbell(0).sq_tail = NKV_MIN_RING_ENTRIES;
   EXPECT_TRUE(function_->run(1s));
+  command(0, 0).flags = 0;  // Of the second round.
   doorbell(0).sq_tail = NKV_MIN_RING_ENTRIES + 1;
   function_->run(1ms);
   EXPECT_EQ(status(0, 0), NKV_STATUS_OK);  // Of the first round, unread.

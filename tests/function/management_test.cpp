@@ -67,6 +67,10 @@ class ManagementTest : public testing::Test {
     function_->write(NKV_REG_RING_ENTRIES(0), NKV_MIN_RING_ENTRIES);
     function_->write(NKV_REG_WINDOW_BYTES(0), 1 << 20);
     function_->write(NKV_REG_QUEUE_CONTROL(0), NKV_REG_QUEUE_CONTROL_ENABLE_MASK);
+    for (std::uint16_t i = 0; i < count; ++i) {
+      device_->memory()[i * NKV_COMMAND_BYTES + offsetof(nkv_pages_command, flags)] =
+          std::byte{NKV_SLOT_FLAG_PHASE};
+    }
     function_->write(NKV_REG_SQ_TAIL(0), count);
     EXPECT_TRUE(function_->run(10s));
     for (std::uint16_t i = 0; i < count; ++i) {

@@ -49,6 +49,7 @@ class DoorbellTest : public testing::TestWithParam<std::string> {
   void write_nop(std::uint16_t index) {
     nkv_pages_command command{};
     command.opcode = NKV_OPCODE_NOP;
+    command.flags = index / kEntries % 2 == 0 ? NKV_SLOT_FLAG_PHASE : 0;
     command.tag = index;
     std::memcpy(rings_.data() + index % kEntries * sizeof(command), &command, sizeof(command));
   }

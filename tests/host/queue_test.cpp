@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstring>
 #include <memory>
 #include <thread>
 
@@ -45,10 +47,36 @@ class QueueTest : public testing::TestWithParam<std::string> {
     return completion;
   }
 
+  /// A NOP, written by hand in the first round.
+  void write_slot(unsigned index) {
+    first_word(index).store(NKV_OPCODE_NOP | NKV_SLOT_FLAG_PHASE << 8, std::memory_order_release);
+  }
+  /// What the device says of a command of the first round, once it says something.
+  nkv_completion completion(unsigned index) {
+    const unsigned entry = options_.ring_entries + index;
+    const auto deadline = steady_clock::now() + kPatience;
+    while (first_word(entry).load() >> 24 != 1 && steady_clock::now() < deadline) {
+      (void)bench_.device().wait(&epoch_, std::chrono::milliseconds(10));
+    }
+    nkv_completion completion{};
+    std::memcpy(&completion, slot(entry), sizeof(completion));
+    return completion;
+  }
+  /// As a doorbell does that overtakes the stores before it.
+  void ring_ahead(unsigned tail) { bench_.device().write_csr(NKV_REG_SQ_TAIL(2), tail); }
+
+  std::byte* slot(unsigned index) {
+    return bench_.device().memory().data() + options_.rings_at + index * NKV_COMMAND_BYTES;
+  }
+  std::atomic_ref<std::uint32_t> first_word(unsigned index) {
+    return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(slot(index)));
+  }
+
   static constexpr seconds kPatience{60};
   BenchDevice bench_{GetParam()};
   Queue::Options options_;
   std::unique_ptr<Queue> queue_;
+  std::uint64_t epoch_ = 0;
 };
 
 TEST_P(QueueTest, TakesNoCompletionsOfTheOneBeforeIt) {
@@ -89,6 +117,54 @@ TEST_P(QueueTest, WaitsForAsLongAsItIsTold) {
   EXPECT_GE(steady_clock::now() - before, std::chrono::milliseconds(250));
   submit(nkv_pages_command{});
   EXPECT_EQ(queue_->wait(nanoseconds::max()), Status::kOk);
+}
+
+// A busy machine may let the device's patience end first.
+TEST_P(QueueTest, ACommandMayComeBehindItsDoorbell) {
+  std::uint8_t status = NKV_STATUS_NOT_WRITTEN;
+  for (unsigned tries = 0; tries < 100 && status == NKV_STATUS_NOT_WRITTEN; ++tries) {
+    ASSERT_EQ(open(), Status::kOk);
+    std::thread host([this] {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      write_slot(0);
+    });
+    ring_ahead(1);
+    host.join();
+    status = completion(0).status;
+  }
+  EXPECT_EQ(status, NKV_STATUS_OK);
+}
+
+TEST_P(QueueTest, ACommandThatIsNotWrittenEndsAndTheNextOneRuns) {
+  ASSERT_EQ(open(), Status::kOk);
+  write_slot(1);
+  ring_ahead(2);
+  EXPECT_EQ(completion(0).status, NKV_STATUS_NOT_WRITTEN);
+  EXPECT_EQ(completion(0).tag, 0U);
+  EXPECT_EQ(completion(0).sq_head, 1U);
+  EXPECT_EQ(completion(1).status, NKV_STATUS_OK);
+}
+
+TEST_P(QueueTest, TellsWhichCommandTheDeviceNeverSaw) {
+  ASSERT_EQ(open(), Status::kOk);
+  std::uint16_t tag = 0;
+  ASSERT_EQ(queue_->submit(nkv_pages_command{}, &tag), Status::kOk);
+  ASSERT_EQ(queue_->submit(nkv_pages_command{}, &tag), Status::kOk);
+  first_word(1) ^= NKV_SLOT_FLAG_PHASE << 8;  // It is lost on its way.
+  queue_->ring();
+  EXPECT_EQ(next().status, NKV_STATUS_OK);
+  const nkv_completion lost = next();
+  EXPECT_EQ(lost.status, NKV_STATUS_NOT_WRITTEN);
+  EXPECT_EQ(lost.tag, tag);
+}
+
+TEST_P(QueueTest, ACommandThatWasTakenBackIsNotFound) {
+  ASSERT_EQ(open(), Status::kOk);
+  std::uint16_t tag = 0;
+  ASSERT_EQ(queue_->submit(nkv_pages_command{}, &tag), Status::kOk);
+  queue_->take_back();
+  ring_ahead(1);
+  EXPECT_EQ(completion(0).status, NKV_STATUS_NOT_WRITTEN);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, QueueTest, testing::ValuesIn(device_uris()), device_name);

@@ -66,9 +66,13 @@ bool QueueDriver::enable() {
 }
 
 void QueueDriver::place(const CommandBytes& command) {
+  CommandBytes written = command;
+  if ((sq_tail_ / setup_.entries & 1) == 0) {
+    written[offsetof(nkv_append_command, flags)] |= std::byte{NKV_SLOT_FLAG_PHASE};
+  }
   const uint64_t slot = sq_tail_++ % setup_.entries;
-  std::memcpy(card_->memory().data() + setup_.sq_base + slot * command.size(), command.data(),
-              command.size());
+  std::memcpy(card_->memory().data() + setup_.sq_base + slot * written.size(), written.data(),
+              written.size());
 }
 
 bool QueueDriver::poll(nkv_completion* completion) {

@@ -10,8 +10,9 @@
 namespace nearkv {
 
 /// One of a device's queues, enabled and lent to somebody else, who works it by the contract:
-/// writes commands into its ring, stores `sq_tail` to its doorbell in device memory, takes
-/// completions by their phase and stores `cq_head`. No call of the library is part of that.
+/// writes commands with their phase into its ring, stores `sq_tail` to its doorbell in device
+/// memory, takes completions by their phase and stores `cq_head`. No call of the library is part of
+/// that.
 ///
 /// Thread safety: one thread at a time opens and closes the lent queues of a device.
 class NEARKV_API LentQueue {

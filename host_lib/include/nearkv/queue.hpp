@@ -45,15 +45,16 @@ class NEARKV_API Queue {
   Queue& operator=(const Queue&) = delete;
   ~Queue();
 
-  /// Puts a command into the ring under a fresh tag (the command's own is ignored). It is not seen
-  /// by the device before ring(). kQueueFull if as many commands are in flight as the ring holds.
+  /// Puts a command into the ring under a fresh tag (its own is ignored, and so is the flag that
+  /// says that a slot is written). It is not seen by the device before ring(). kQueueFull if as
+  /// many commands are in flight as the ring holds.
   template <typename Command>
   Status submit(const Command& command, std::uint16_t* tag) {
     static_assert(sizeof(Command) == NKV_COMMAND_BYTES);
     return submit_bytes(std::as_bytes(std::span(&command, 1)), tag);
   }
 
-  /// Tells the device of all commands submitted so far.
+  /// Marks all commands submitted so far as written, and tells the device of them.
   void ring();
 
   /// Forgets the commands that were submitted since ring().
@@ -76,6 +77,8 @@ class NEARKV_API Queue {
   static Status stop(Device* device, const Options& options);
   Status submit_bytes(std::span<const std::byte> command, std::uint16_t* tag);
   [[nodiscard]] bool arrived() const;
+  /// The rings' phase in the round of a command or completion.
+  [[nodiscard]] std::uint32_t phase(std::uint16_t index) const;
   [[nodiscard]] std::byte* submission(std::uint16_t index) const;
   [[nodiscard]] std::byte* completion(std::uint16_t index) const;
 

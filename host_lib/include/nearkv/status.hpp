@@ -25,6 +25,7 @@ enum class [[nodiscard]] Status : std::uint8_t {
   kColdPage = NKV_STATUS_COLD_PAGE,
   kAborted = NKV_STATUS_ABORTED,
   kInternal = NKV_STATUS_INTERNAL,
+  kNotWritten = NKV_STATUS_NOT_WRITTEN,
   kNoDevice = NKV_STATUS_NO_DEVICE,
   kBadUri = NKV_STATUS_BAD_URI,
   kBadAbi = NKV_STATUS_BAD_ABI,

@@ -281,7 +281,7 @@ void CpuDevice::start(Queue* queue) {
   queue->window = Window(window, static_cast<std::uint16_t>(queue->tenant.load()),
                          backing_.persistence.get(), &checks_);
   queue->entries = static_cast<std::uint32_t>(entries);
-  queue->head = queue->posted = 0;
+  queue->head = queue->posted = queue->awaited = 0;
   queue->status.store(NKV_REG_QUEUE_STATUS_RUNNING_MASK, std::memory_order_release);
 }
 
@@ -369,8 +369,14 @@ void CpuDevice::serve() {
     const std::uint32_t seen = doorbells_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) return;
     bool worked = hear();
-    for (Queue& queue : queues_) worked |= serve_queue(&queue);
-    if (worked) continue;
+    bool awaits = false;
+    for (Queue& queue : queues_) {
+      const Served served = serve_queue(&queue);
+      worked |= served == Served::kOne;
+      awaits |= served == Served::kAwaited;
+    }
+    if (awaits && !worked) std::this_thread::yield();
+    if (awaits || worked) continue;
     if (doorbell_enable_.load(std::memory_order_acquire) != 0) {
       watch_doorbells(seen);
     } else {
@@ -379,28 +385,55 @@ void CpuDevice::serve() {
   }
 }
 
-bool CpuDevice::serve_queue(Queue* queue) {
+CpuDevice::Served CpuDevice::serve_queue(Queue* queue) {
   if ((queue->status.load(std::memory_order_acquire) & NKV_REG_QUEUE_STATUS_RUNNING_MASK) == 0) {
-    return false;
+    return Served::kNone;
   }
   const std::scoped_lock lock(execution_);
-  if ((queue->status.load() & NKV_REG_QUEUE_STATUS_RUNNING_MASK) == 0) return false;
+  if ((queue->status.load() & NKV_REG_QUEUE_STATUS_RUNNING_MASK) == 0) return Served::kNone;
   const auto tail = static_cast<std::uint16_t>(queue->sq_tail.load(std::memory_order_acquire));
   const auto waiting = static_cast<std::uint16_t>(tail - queue->head);
   const auto unread = static_cast<std::uint16_t>(
       queue->posted - static_cast<std::uint16_t>(queue->cq_head.load(std::memory_order_acquire)));
   // A tail that claims more than the ring holds is a host's mistake: wait for a sane one.
-  if (waiting == 0 || waiting > queue->entries || unread >= queue->entries) return false;
+  if (waiting == 0 || waiting > queue->entries || unread >= queue->entries) {
+    return Served::kNone;
+  }
+  if (tail != queue->awaited) {
+    queue->awaited = tail;
+    queue->awaited_since = std::chrono::steady_clock::now();
+  }
+  return take_command(queue);
+}
+
+/// The doorbell may have overtaken the stores before it: the slot says whether it is written.
+CpuDevice::Served CpuDevice::take_command(Queue* queue) {
+  constexpr std::chrono::microseconds kPatience{NKV_SLOT_PATIENCE_US};
   std::array<std::byte, NKV_COMMAND_BYTES> command;
-  std::memcpy(command.data(),
-              queue->submissions.data() + (queue->head % queue->entries) * command.size(),
-              command.size());
-  ++queue->head;
-  nkv_completion completion;
-  checks_.begin_command();
-  engine_.execute(command, queue->window, &completion);
+  std::byte& flags = command[offsetof(nkv_attend_command, flags)];
+  std::byte* const slot =
+      queue->submissions.data() + (queue->head % queue->entries) * command.size();
+  const std::uint32_t first =
+      std::atomic_ref(*reinterpret_cast<std::uint32_t*>(slot)).load(std::memory_order_acquire);
+  std::memcpy(command.data(), &first, sizeof(first));
+  std::memcpy(command.data() + sizeof(first), slot + sizeof(first), command.size() - sizeof(first));
+  const bool is_first_phase = (queue->head / queue->entries) % 2 == 0;
+  const bool is_written =
+      ((flags & std::byte{NKV_SLOT_FLAG_PHASE}) != std::byte{}) == is_first_phase;
+  nkv_completion completion{};
+  if (is_written) {
+    ++queue->head;
+    flags &= ~std::byte{NKV_SLOT_FLAG_PHASE};
+    checks_.begin_command();
+    engine_.execute(command, queue->window, &completion);
+  } else if (std::chrono::steady_clock::now() - queue->awaited_since >= kPatience) {
+    ++queue->head;
+    completion.status = NKV_STATUS_NOT_WRITTEN;
+  } else {
+    return Served::kAwaited;
+  }
   post(queue, completion);
-  return true;
+  return Served::kOne;
 }
 
 void CpuDevice::post(Queue* queue, nkv_completion completion) {

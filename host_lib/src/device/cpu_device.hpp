@@ -78,10 +78,19 @@ class CpuDevice final : public Device {
     std::uint16_t head = 0;     ///< Commands fetched, modulo 2^16.
     std::uint16_t posted = 0;   ///< Completions posted, modulo 2^16.
     nkv_doorbell_line heard{};  ///< Its doorbell in memory as it was looked at last.
+    std::uint16_t awaited = 0;  ///< SQ_TAIL as it was looked at last, and since when it is so.
+    std::chrono::steady_clock::time_point awaited_since;
   };
 
   void serve();
-  bool serve_queue(Queue* queue);
+  /// What came of looking at a queue.
+  enum class Served : std::uint8_t {
+    kNone,
+    kOne,
+    kAwaited,  ///< A command that is not written yet.
+  };
+  Served serve_queue(Queue* queue);
+  Served take_command(Queue* queue);
   void post(Queue* queue, nkv_completion completion);
   void set_enabled(Queue* queue, bool enabled);
   void start(Queue* queue);

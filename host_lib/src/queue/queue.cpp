@@ -19,6 +19,15 @@ constexpr nanoseconds kLookForStop = std::chrono::milliseconds(100);
 /// A queue that was told to stop mostly has.
 constexpr nanoseconds kLookForStopped = std::chrono::milliseconds(1);
 
+/// In the first 32 bits of a slot.
+constexpr unsigned kTagShift = 8 * offsetof(nkv_attend_command, tag);
+constexpr std::uint32_t kPhase = NKV_SLOT_FLAG_PHASE << 8 * offsetof(nkv_attend_command, flags);
+
+/// Of a slot or a completion: what is written last, and read first.
+std::atomic_ref<std::uint32_t> first_word(std::byte* entry) {
+  return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(entry));
+}
+
 bool is_running(Device* device, unsigned index) {
   return (device->read_csr(NKV_REG_QUEUE_STATUS(index)) & NKV_REG_QUEUE_STATUS_RUNNING_MASK) != 0;
 }
@@ -61,6 +70,10 @@ Status Queue::open(Device* device, const Options& options, std::unique_ptr<Queue
 
 Queue::~Queue() { device_->write_csr(NKV_REG_QUEUE_CONTROL(options_.index), 0); }
 
+std::uint32_t Queue::phase(std::uint16_t index) const {
+  return index / options_.ring_entries % 2 == 0 ? 1 : 0;
+}
+
 std::byte* Queue::submission(std::uint16_t index) const {
   return device_->memory().data() + options_.rings_at +
          (index % options_.ring_entries) * std::uint64_t{NKV_COMMAND_BYTES};
@@ -76,15 +89,24 @@ Status Queue::submit_bytes(std::span<const std::byte> command, std::uint16_t* ta
   if (in_flight_ == options_.ring_entries) return Status::kQueueFull;
   *tag = tail_;
   std::byte* const entry = submission(tail_);
-  std::memcpy(entry, command.data(), command.size());
-  std::memcpy(entry + offsetof(nkv_attend_command, tag), tag, sizeof(*tag));
+  // As unwritten until ring(): a command that is taken back must not be found there.
+  std::uint32_t first = 0;
+  std::memcpy(&first, command.data(), sizeof(first));
+  first &= ((1U << kTagShift) - 1) & ~kPhase;
+  first |= std::uint32_t{tail_} << kTagShift | (phase(tail_) != 0 ? 0 : kPhase);
+  std::memcpy(entry + sizeof(first), command.data() + sizeof(first),
+              command.size() - sizeof(first));
+  first_word(entry).store(first, std::memory_order_relaxed);
   ++tail_;
   ++in_flight_;
   return Status::kOk;
 }
 
 void Queue::ring() {
-  rung_ = tail_;
+  for (; rung_ != tail_; ++rung_) {
+    const std::atomic_ref<std::uint32_t> first = first_word(submission(rung_));
+    first.store(first.load(std::memory_order_relaxed) ^ kPhase, std::memory_order_release);
+  }
   device_->write_csr(NKV_REG_SQ_TAIL(options_.index), tail_);
 }
 
@@ -94,10 +116,8 @@ void Queue::take_back() {
 }
 
 bool Queue::arrived() const {
-  auto* const word = reinterpret_cast<std::uint32_t*>(completion(polled_));
-  const std::uint32_t first = std::atomic_ref<std::uint32_t>(*word).load(std::memory_order_acquire);
-  const std::uint32_t phase = (polled_ / options_.ring_entries) % 2 == 0 ? 1 : 0;
-  return first >> 24 == phase;
+  const std::uint32_t first = first_word(completion(polled_)).load(std::memory_order_acquire);
+  return first >> 24 == phase(polled_);
 }
 
 std::size_t Queue::poll(std::span<nkv_completion> completions) {
@@ -105,6 +125,11 @@ std::size_t Queue::poll(std::span<nkv_completion> completions) {
   while (taken < completions.size() && in_flight_ != 0 && arrived()) {
     std::memcpy(&completions[taken], completion(polled_), sizeof(nkv_completion));
     if (device_->is_gone()) break;  // It may have gone before this was read.
+    // One that the device never saw has no tag of its own.
+    const std::uint8_t status = completions[taken].status;
+    if (status == NKV_STATUS_NOT_WRITTEN || status == NKV_STATUS_INTERNAL) {
+      completions[taken].tag = polled_;
+    }
     ++polled_;
     --in_flight_;
     ++taken;

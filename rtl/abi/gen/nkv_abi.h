@@ -30,9 +30,9 @@ typedef float nkv_f32;
   NKV_STATIC_ASSERT(offsetof(struct nkv_##name, field) == (bytes), \
                     "offset of nkv_" #name "." #field)
 
-/** NearKV device contract, version 2.0. */
+/** NearKV device contract, version 3.0. */
 #define NKV_ABI_ID 0x00564b5241454e01ull /**< Register ID. */
-#define NKV_ABI_MAJOR 2
+#define NKV_ABI_MAJOR 3
 #define NKV_ABI_MINOR 0
 #define NKV_PAGE_MAGIC 0x504b564eu /**< Page header. */
 #define NKV_PAGE_VERSION 2
@@ -67,6 +67,11 @@ typedef float nkv_f32;
 #define NKV_DOORBELL_STRIDE_BYTES 4096
 #define NKV_ERROR_ENTRIES 16 /**< [entries] Failed commands that a device remembers. */
 #define NKV_HOTNESS_WORDS 2048 /**< [words] Room for the registers of a hotness monitoring unit. */
+/**
+ * [us] For so long at the least after a doorbell a device waits for what it told of and what is not
+ * in the submission ring yet.
+ */
+#define NKV_SLOT_PATIENCE_US 500
 #define NKV_MIN_RING_ENTRIES 16 /**< [entries] Smallest ring. */
 #define NKV_MAX_RING_ENTRIES 4096 /**< [entries] Largest ring. Ring sizes are powers of two. */
 #define NKV_EXCEPTIONS 16 /**< [entries] Room for DELTA4 exceptions in a page, per tensor. */
@@ -216,6 +221,11 @@ enum nkv_status {
   /** the device was reset while the command was in flight; submit it again */
   NKV_STATUS_ABORTED = 12,
   NKV_STATUS_INTERNAL = 13, /**< the device failed; read DEVICE_STATUS */
+  /**
+   * a doorbell told of a command that was not written to the ring in time; the completion's sq_head
+   * tells which; write commands with the ring's phase, then ring
+   */
+  NKV_STATUS_NOT_WRITTEN = 14,
   NKV_STATUS_NO_DEVICE = 64, /**< no such device, or it cannot be opened */
   NKV_STATUS_BAD_URI = 65, /**< the device URI is malformed; see nearkv/device.hpp */
   /** the device speaks another ABI; rebuild the library or update the device */
@@ -530,6 +540,18 @@ enum nkv_share_message_kind {
 /** Rows as the codes of `planes` planes tell them, in bf16. */
 #define NKV_READ_FLAG_CODES (1u << 0)
 #define NKV_READ_FLAG_ALL 0x1u
+
+/**
+ * What a slot of a submission ring says in its command's `flags`, where no command has an option.
+ */
+/**
+ * The ring's current phase (1 in the first round, then alternating): the slot is written. A
+ * doorbell may overtake the stores before it, so the device waits for this, SLOT_PATIENCE_US at the
+ * least, and ends a command that does not come with NOT_WRITTEN. The host writes the first 32 bits
+ * of a slot last. Commands lose it as they are fetched.
+ */
+#define NKV_SLOT_FLAG_PHASE (1u << 7)
+#define NKV_SLOT_FLAG_ALL 0x80u
 
 /** What a person should know of a result. */
 /** Tokens whose key (or key scale, where it is used) holds a NaN or infinity took no part. */
@@ -1012,8 +1034,8 @@ NKV_ASSERT_OFFSET(pages_command, reserved2, 40);
  */
 struct nkv_completion {
   /**
-   * The command's; 0 of one that memory never gave, which ends with INTERNAL: `sq_head` tells
-   * which.
+   * The command's; 0 of one that memory never gave, which ends with INTERNAL, or the host never
+   * wrote, which ends with NOT_WRITTEN: `sq_head` tells which.
    */
   uint16_t tag;
   uint8_t status; /**< How it ended. [a value of status] */
@@ -2123,7 +2145,10 @@ NKV_ASSERT_OFFSET(remote_message, reserved, 56);
 #define NKV_REG_ERROR_DETAIL(i) (0x108u + 0x10u * (i)) /**< [ro] Its completion's `detail`. */
 #define NKV_REG_ERROR_DETAIL_COUNT NKV_ERROR_ENTRIES
 #define NKV_REG_ERROR_DETAIL_STRIDE 0x10u
-/** [rw] Submission ring in device memory; 64-byte aligned. Read when the queue is enabled. */
+/**
+ * [rw] Submission ring in device memory; 64-byte aligned, zeroed by the host. Read when the queue
+ * is enabled.
+ */
 #define NKV_REG_SQ_BASE(i) (0x1000u + 0x80u * (i))
 #define NKV_REG_SQ_BASE_COUNT NKV_MAX_QUEUES
 #define NKV_REG_SQ_BASE_STRIDE 0x80u
@@ -2147,7 +2172,10 @@ NKV_ASSERT_OFFSET(remote_message, reserved, 56);
 /** 0 to 1 starts the queue at index 0, phase 1; 1 to 0 stops it after the command in flight. */
 #define NKV_REG_QUEUE_CONTROL_ENABLE_SHIFT 0
 #define NKV_REG_QUEUE_CONTROL_ENABLE_MASK 0x1ull
-/** [rw] Submission doorbell: free-running count of commands written, modulo 2^16. */
+/**
+ * [rw] Submission doorbell: free-running count of commands written, modulo 2^16. Each is taken once
+ * its slot has the ring's phase (slot_flag).
+ */
 #define NKV_REG_SQ_TAIL(i) (0x1020u + 0x80u * (i))
 #define NKV_REG_SQ_TAIL_COUNT NKV_MAX_QUEUES
 #define NKV_REG_SQ_TAIL_STRIDE 0x80u
@@ -2367,6 +2395,8 @@ static inline int nkv_status_errno(uint8_t status) {
       return ECANCELED;
     case NKV_STATUS_INTERNAL:
       return EIO;
+    case NKV_STATUS_NOT_WRITTEN:
+      return EPROTO;
     case NKV_STATUS_NO_DEVICE:
       return ENODEV;
     case NKV_STATUS_BAD_URI:
@@ -2458,6 +2488,9 @@ static inline const char *nkv_status_message(uint8_t status) {
       return "the device was reset while the command was in flight; submit it again";
     case NKV_STATUS_INTERNAL:
       return "the device failed; read DEVICE_STATUS";
+    case NKV_STATUS_NOT_WRITTEN:
+      return "a doorbell told of a command that was not written to the ring in time; the "
+             "completion's sq_head tells which; write commands with the ring's phase, then ring";
     case NKV_STATUS_NO_DEVICE:
       return "no such device, or it cannot be opened";
     case NKV_STATUS_BAD_URI:
@@ -2552,6 +2585,8 @@ static inline const char *nkv_status_name(uint8_t status) {
       return "ABORTED";
     case NKV_STATUS_INTERNAL:
       return "INTERNAL";
+    case NKV_STATUS_NOT_WRITTEN:
+      return "NOT_WRITTEN";
     case NKV_STATUS_NO_DEVICE:
       return "NO_DEVICE";
     case NKV_STATUS_BAD_URI:

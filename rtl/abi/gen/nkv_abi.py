@@ -1,5 +1,5 @@
 # Generated from rtl/abi/nearkv.toml by rtl/abi/gen.py; do not edit.
-"""NearKV device contract, version 2.0: constants and structures for Python."""
+"""NearKV device contract, version 3.0: constants and structures for Python."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class StatusText(NamedTuple):
 
 
 ABI_ID = 0x00564b5241454e01
-ABI_MAJOR = 2
+ABI_MAJOR = 3
 ABI_MINOR = 0
 PAGE_MAGIC = 0x504b564e
 PAGE_VERSION = 2
@@ -87,6 +87,9 @@ DOORBELL_STRIDE_BYTES = 4096
 ERROR_ENTRIES = 16
 # [words] Room for the registers of a hotness monitoring unit.
 HOTNESS_WORDS = 2048
+# [us] For so long at the least after a doorbell a device waits for what it told of and what is not
+# in the submission ring yet.
+SLOT_PATIENCE_US = 500
 # [entries] Smallest ring.
 MIN_RING_ENTRIES = 16
 # [entries] Largest ring. Ring sizes are powers of two.
@@ -348,6 +351,9 @@ class Status(IntEnum):
     ABORTED = 12
     # the device failed; read DEVICE_STATUS
     INTERNAL = 13
+    # a doorbell told of a command that was not written to the ring in time; the completion's
+    # sq_head tells which; write commands with the ring's phase, then ring
+    NOT_WRITTEN = 14
     # no such device, or it cannot be opened
     NO_DEVICE = 64
     # the device URI is malformed; see nearkv/device.hpp
@@ -999,6 +1005,18 @@ class ReadFlag(IntFlag):
     CODES = 1 << 0
 
 
+class SlotFlag(IntFlag):
+    """What a slot of a submission ring says in its command's `flags`, where no command has an
+    option.
+    """
+
+    # The ring's current phase (1 in the first round, then alternating): the slot is written. A
+    # doorbell may overtake the stores before it, so the device waits for this, SLOT_PATIENCE_US at
+    # the least, and ends a command that does not come with NOT_WRITTEN. The host writes the first
+    # 32 bits of a slot last. Commands lose it as they are fetched.
+    PHASE = 1 << 7
+
+
 class CompletionFlag(IntFlag):
     """What a person should know of a result."""
 
@@ -1109,6 +1127,11 @@ STATUS = {
     Status.INTERNAL: StatusText(
         errno.EIO,
         "the device failed; read DEVICE_STATUS",
+    ),
+    Status.NOT_WRITTEN: StatusText(
+        errno.EPROTO,
+        "a doorbell told of a command that was not written to the ring in time; the completion's "
+        "sq_head tells which; write commands with the ring's phase, then ring",
     ),
     Status.NO_DEVICE: StatusText(
         errno.ENODEV,
@@ -2501,7 +2524,8 @@ REG_ERROR_ENTRY_OPCODE = RegisterField(40, 8)
 REG_ERROR_ENTRY_STATUS = RegisterField(48, 8)
 # [ro] Its completion's `detail`.
 REG_ERROR_DETAIL = RegisterArray(0x108, 0x10, ERROR_ENTRIES)
-# [rw] Submission ring in device memory; 64-byte aligned. Read when the queue is enabled.
+# [rw] Submission ring in device memory; 64-byte aligned, zeroed by the host. Read when the queue is
+# enabled.
 REG_SQ_BASE = RegisterArray(0x1000, 0x80, MAX_QUEUES)
 # [rw] Completion ring in device memory; 64-byte aligned, zeroed by the host.
 REG_CQ_BASE = RegisterArray(0x1008, 0x80, MAX_QUEUES)
@@ -2513,7 +2537,8 @@ REG_RING_ENTRIES = RegisterArray(0x1010, 0x80, MAX_QUEUES)
 # command of another queue reads or writes, waits for its completion.
 REG_QUEUE_CONTROL = RegisterArray(0x1018, 0x80, MAX_QUEUES)
 REG_QUEUE_CONTROL_ENABLE = RegisterField(0, 1)
-# [rw] Submission doorbell: free-running count of commands written, modulo 2^16.
+# [rw] Submission doorbell: free-running count of commands written, modulo 2^16. Each is taken once
+# its slot has the ring's phase (slot_flag).
 REG_SQ_TAIL = RegisterArray(0x1020, 0x80, MAX_QUEUES)
 # [rw] Free-running count of completions consumed, modulo 2^16; the device never overwrites an
 # unread one.

@@ -1,6 +1,6 @@
 // Generated from rtl/abi/nearkv.toml by rtl/abi/gen.py; do not edit.
 //
-// NearKV device contract, version 2.0.
+// NearKV device contract, version 3.0.
 // The first member of a packed struct is its most significant part, so members stand in reverse:
 // byte 0 of a structure in memory is bits 7:0 of the struct.
 
@@ -10,7 +10,7 @@ package nkv_abi_pkg;
   // verilator lint_off UNUSEDPARAM
 
   localparam logic [63:0] AbiId = 64'h0056_4b52_4145_4e01;
-  localparam logic [15:0] AbiMajor = 16'd2;
+  localparam logic [15:0] AbiMajor = 16'd3;
   localparam logic [15:0] AbiMinor = 16'd0;
   localparam logic [31:0] PageMagic = 32'h504b_564e;
   localparam logic [15:0] PageVersion = 16'd2;
@@ -45,6 +45,9 @@ package nkv_abi_pkg;
   localparam int unsigned ErrorEntries = 16;
   // [words] Room for the registers of a hotness monitoring unit.
   localparam int unsigned HotnessWords = 2048;
+  // [us] For so long at the least after a doorbell a device waits for what it told of and what is
+  // not in the submission ring yet.
+  localparam int unsigned SlotPatienceUs = 500;
   // [entries] Smallest ring.
   localparam int unsigned MinRingEntries = 16;
   // [entries] Largest ring. Ring sizes are powers of two.
@@ -140,6 +143,9 @@ package nkv_abi_pkg;
     StatusAborted = 8'd12,
     // the device failed; read DEVICE_STATUS
     StatusInternal = 8'd13,
+    // a doorbell told of a command that was not written to the ring in time; the completion's
+    // sq_head tells which; write commands with the ring's phase, then ring
+    StatusNotWritten = 8'd14,
     // no such device, or it cannot be opened
     StatusNoDevice = 8'd64,
     // the device URI is malformed; see nearkv/device.hpp
@@ -308,6 +314,15 @@ package nkv_abi_pkg;
   // Rows as the codes of `planes` planes tell them, in bf16.
   localparam int unsigned ReadFlagCodes = 0;
   localparam logic [7:0] ReadFlagAll = 8'h01;
+
+  // What a slot of a submission ring says in its command's `flags`, where no command has an option.
+  // Bit numbers, and the mask of all.
+  // The ring's current phase (1 in the first round, then alternating): the slot is written. A
+  // doorbell may overtake the stores before it, so the device waits for this, SLOT_PATIENCE_US at
+  // the least, and ends a command that does not come with NOT_WRITTEN. The host writes the first 32
+  // bits of a slot last. Commands lose it as they are fetched.
+  localparam int unsigned SlotFlagPhase = 7;
+  localparam logic [7:0] SlotFlagAll = 8'h80;
 
   // What a person should know of a result. Bit numbers, and the mask of all.
   // Tokens whose key (or key scale, where it is used) holds a NaN or infinity took no part.
@@ -771,8 +786,8 @@ package nkv_abi_pkg;
     logic [7:0] phase;
     // Byte 2. How it ended. [a value of status]
     status_e status;
-    // Byte 0. The command's; 0 of one that memory never gave, which ends with INTERNAL: `sq_head`
-    // tells which.
+    // Byte 0. The command's; 0 of one that memory never gave, which ends with INTERNAL, or the host
+    // never wrote, which ends with NOT_WRITTEN: `sq_head` tells which.
     logic [15:0] tag;
   } completion_t;
   localparam int unsigned CompletionBytes = 64;
@@ -917,7 +932,8 @@ package nkv_abi_pkg;
   localparam logic [31:0] RegErrorDetail = 32'h0000_0108;
   localparam int unsigned RegErrorDetailCount = ErrorEntries;
   localparam int unsigned RegErrorDetailStride = 16;
-  // [rw] Submission ring in device memory; 64-byte aligned. Read when the queue is enabled.
+  // [rw] Submission ring in device memory; 64-byte aligned, zeroed by the host. Read when the queue
+  // is enabled.
   localparam logic [31:0] RegSqBase = 32'h0000_1000;
   localparam int unsigned RegSqBaseCount = MaxQueues;
   localparam int unsigned RegSqBaseStride = 128;
@@ -938,7 +954,8 @@ package nkv_abi_pkg;
   localparam int unsigned RegQueueControlStride = 128;
   localparam int unsigned RegQueueControlEnableLsb = 0;
   localparam int unsigned RegQueueControlEnableBits = 1;
-  // [rw] Submission doorbell: free-running count of commands written, modulo 2^16.
+  // [rw] Submission doorbell: free-running count of commands written, modulo 2^16. Each is taken
+  // once its slot has the ring's phase (slot_flag).
   localparam logic [31:0] RegSqTail = 32'h0000_1020;
   localparam int unsigned RegSqTailCount = MaxQueues;
   localparam int unsigned RegSqTailStride = 128;

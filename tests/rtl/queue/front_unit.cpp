@@ -9,6 +9,7 @@ namespace nearkv::rtl_test {
 namespace {
 
 constexpr std::uint64_t kRingBytes = FrontUnit::kEntries * NKV_COMMAND_BYTES;
+constexpr std::size_t kFlagsAt = offsetof(nkv_append_command, flags);
 constexpr std::size_t kWorkAt = 8;  // In a command, behind opcode and tag.
 
 }  // namespace
@@ -136,6 +137,7 @@ void FrontUnit::sample_engine(unsigned engine) {
     Running running;
     std::memcpy(&running.work, command.data() + kWorkAt, sizeof(running.work));
     EXPECT_EQ(command[0], std::byte{running.work.opcode});
+    EXPECT_EQ(command[kFlagsAt], std::byte{}) << "the slot's phase";
     const unsigned queue = queue_of_tenant(engine);
     for (const Engine& other : engines_) {
       EXPECT_FALSE(other.running && other.running->queue == queue) << "queue " << queue;
@@ -226,14 +228,24 @@ void FrontUnit::enable(unsigned queue, unsigned place) {
 void FrontUnit::submit(unsigned queue, const Work& work) {
   Host& host = hosts_.at(queue);
   ASSERT_LT(open(queue), kEntries);
+  write_slot(queue, host.tail, work);
+  host.submitted.push_back(work);
+  ++host.tail;
+}
+
+void FrontUnit::write_slot(unsigned queue, unsigned index, const Work& work) {
   std::array<std::byte, NKV_COMMAND_BYTES> command{};
   command[0] = std::byte{work.opcode};
+  if (index / kEntries % 2 == 0) command[kFlagsAt] = std::byte{NKV_SLOT_FLAG_PHASE};
   std::memcpy(command.data() + offsetof(nkv_append_command, tag), &work.tag, sizeof(work.tag));
   std::memcpy(command.data() + kWorkAt, &work, sizeof(work));
-  std::ranges::copy(
-      command, bytes_.begin() + static_cast<std::ptrdiff_t>(host.sq_base + host.tail % kEntries *
-                                                                               NKV_COMMAND_BYTES));
-  host.submitted.push_back(work);
+  const std::uint64_t at = hosts_.at(queue).sq_base + index % kEntries * NKV_COMMAND_BYTES;
+  std::ranges::copy(command, bytes_.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+void FrontUnit::skip(unsigned queue) {
+  Host& host = hosts_.at(queue);
+  host.submitted.emplace_back();
   ++host.tail;
 }
 

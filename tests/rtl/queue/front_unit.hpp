@@ -61,6 +61,10 @@ class FrontUnit {
   void enable(unsigned queue, unsigned place = 0);
   /// Puts a command into the ring; rung by ring().
   void submit(unsigned queue, const Work& work);
+  /// Leaves a slot out, whose command is to end with a tag of 0.
+  void skip(unsigned queue);
+  /// Writes the slot of command `index` of a queue, in that command's phase.
+  void write_slot(unsigned queue, unsigned index, const Work& work);
   void ring(unsigned queue);
   /// Reads what has arrived, in order, and checks phase, order and sq_head.
   std::optional<nkv_completion> take(unsigned queue);
