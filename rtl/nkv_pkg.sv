@@ -209,6 +209,7 @@ package nkv_pkg;
     logic        raw_keys;    // Keys must be RAW.
     logic        alike;       // All pages are of the first one's type and sizes, and fit this build.
     logic        any_values;  // There are channels of values.
+    logic        no_codes;    // This build does not take their codes along.
     logic [15:0] head_dim;
     logic [15:0] value_dim;
   } demand_t;

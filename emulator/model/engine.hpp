@@ -20,7 +20,7 @@ using Command = std::array<std::byte, kCommandBytes>;
 
 /// What the FEATURES register says.
 inline constexpr uint64_t kFeatures =
-    NKV_FEATURE_INDEXER | NKV_FEATURE_TRANSCODE | NKV_FEATURE_CODES;
+    NKV_FEATURE_INDEXER | NKV_FEATURE_TRANSCODE | NKV_FEATURE_CODE_PAGES | NKV_FEATURE_CODES;
 
 /// What the CODECS register says: all of them, both ways.
 inline constexpr uint64_t kCodecs =

@@ -62,6 +62,7 @@ module nkv_attend_order
           raw_keys: 1'b0,
           alike: 1'b0,
           any_values: 1'b0,
+          no_codes: 1'b0,
           head_dim: command_i.head_dim,
           value_dim: command_i.value_dim
       },

@@ -85,7 +85,6 @@ module nkv_command_fields
     beyond[LimitHeadDim] = command.head_dim > 16'(Channels);
     beyond[LimitValueDim] = command.value_dim > 16'(Channels);
     beyond[LimitTokens] = is_too_long(command.tokens);
-    beyond[LimitUnsupported] = command.flags[AppendFlagCodes];
     return beyond;
   endfunction
 

@@ -100,7 +100,7 @@ module nkv_command_ranges
 
   units_t      tokens_less_q;
   logic [PageIndexBits:0] entries_q;
-  logic [9:0]  key_row_q, value_row_q, query_row_q;
+  logic [9:0]  key_row_q, value_row_q, query_row_q, gains_q;
 
   always_ff @(posedge clk_i) begin
     if (start_i) begin
@@ -114,6 +114,7 @@ module nkv_command_ranges
       // Rows are of whole 16 elements.
       key_row_q <= (10'(append.head_dim) << element_log2(append.dtype)) |
           {7'b0, append.flags[AppendFlagKeyScales], 2'b0};
+      gains_q <= append.flags[AppendFlagCodes] ? 10'(append.head_dim) : '0;
       value_row_q <= 10'(append.value_dim) << element_log2(append.dtype);
       query_row_q <= 10'(topk.head_dim) << element_log2(topk.query_dtype);
     end
@@ -155,9 +156,10 @@ module nkv_command_ranges
         product.more_bytes = value_row_q;
       end
       RangePages: begin
-        span.address = append.page_list;
+        span.address = append.page_list;  // Entries, and gains behind them.
         product.units = units_t'(PageEntryBytes);
         product.unit_bytes = append.tokens / PageTokens;
+        product.more_bytes = gains_q;
       end
       RangeIds: begin
         span.address = gather.ids;

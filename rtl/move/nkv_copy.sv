@@ -170,7 +170,7 @@ module nkv_copy
       window: '0,
       sinks: '0,
       first_index: '0,
-      demand: '{any_codec: 1'b1, default: '0},
+      demand: '{any_codec: 1'b1, no_codes: transcodes, default: '0},
       plan: step_q == StepBodies
           ? '{whole: '1, compressed: 1'b1, padding: !transcodes, default: '0} : '0,
       erase: 1'b0

@@ -37,8 +37,7 @@ module nkv_page_accept
 );
 
   localparam int unsigned CheckedBytes = 60;  // Each half of a header ends with its checksum.
-  // Pages with codes have arrays that this engine does not know.
-  localparam logic [7:0] KnownFlags = 8'(1 << PageFlagKeyScales);
+  localparam logic [7:0] KnownFlags = 8'(1 << PageFlagKeyScales) | 8'(1 << PageFlagCodes);
 
   typedef enum logic [2:0] {
     StHot,     // Waits for the first half.
@@ -176,6 +175,7 @@ module nkv_page_accept
     logic value_sizes;
     logic no_values;
     logic too_wide;
+    logic coded;        // With codes that the command would have to make anew.
   } unlike_t;
 
   unknown_t    unknown_q;
@@ -262,7 +262,8 @@ module nkv_page_accept
               sizes.value_dim != first_sizes_q.value_dim,
           no_values: demand_i.any_values && header_q.value_dim == '0,
           too_wide: demand_i.alike &&
-              (header_q.head_dim > 16'(Channels) || header_q.value_dim > 16'(Channels))
+              (header_q.head_dim > 16'(Channels) || header_q.value_dim > 16'(Channels)),
+          coded: demand_i.no_codes && header_q.flags[PageFlagCodes]
       };
     end
     if (step_q[1]) begin
@@ -271,7 +272,7 @@ module nkv_page_accept
       bad_q <= unknown_q != '0;
       unwanted_q <= {unlike_q.head_dim, unlike_q.value_dim, unlike_q.raw_keys, unlike_q.stored,
                      unlike_q.head_sizes, unlike_q.value_sizes, unlike_q.no_values} != '0;
-      misfit_q <= unlike_q.too_wide;
+      misfit_q <= unlike_q.too_wide || unlike_q.coded;
     end
     if (step_q[2]) begin
       early_q <= early;

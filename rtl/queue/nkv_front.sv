@@ -108,6 +108,7 @@ module nkv_front
     hw2reg.features[FeatureInlineControl] = 1'b1;
     hw2reg.features[FeatureMemoryDoorbells] = 1'b1;
     hw2reg.features[FeatureHotness] = 1'b1;
+    hw2reg.features[FeatureCodePages] = 1'b1;
     hw2reg.limits = '{
         queues: 8'(MaxQueues),
         group: 8'(Rows),

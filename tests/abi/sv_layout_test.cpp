@@ -134,8 +134,7 @@ TEST_F(SvLayout, PageLayoutAgreesWithThatOfC) {
     shape.k_form = static_cast<std::uint8_t>(random_() % 4);
     shape.v_form = static_cast<std::uint8_t>(random_() % 4);
     shape.dtype = static_cast<std::uint8_t>(random_() % 8);
-    // Arrays of codes are not told to SystemVerilog.
-    shape.flags = static_cast<std::uint8_t>(random_() & ~std::uint64_t{NKV_PAGE_FLAG_CODES});
+    shape.flags = static_cast<std::uint8_t>(random_());
     shape.head_dim = static_cast<std::uint16_t>(random_() >> random_() % 64);
     shape.value_dim = static_cast<std::uint16_t>(random_() >> random_() % 64);
     probe_->shape_k_form_i = shape.k_form;
@@ -147,7 +146,7 @@ TEST_F(SvLayout, PageLayoutAgreesWithThatOfC) {
     probe_->eval();
     nkv_page_layout layout;
     nkv_lay_out_page(&shape, &layout);
-    for (std::size_t array = 0; array < NKV_PAGE_ARRAY_CODE_SUMMARY; ++array) {
+    for (std::size_t array = 0; array < NKV_PAGE_ARRAY_COUNT; ++array) {
       ASSERT_EQ(probe_->layout_bytes_o[array], layout.bytes[array]) << "array " << array;
       ASSERT_EQ(probe_->layout_offset_o[array], layout.offset[array]) << "array " << array;
     }

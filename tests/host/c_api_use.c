@@ -275,7 +275,7 @@ static const char* use_pool(struct nearkv_device* device) {
   return failed;
 }
 
-/* A device that makes no codes says so. */
+/* A device that does not work by codes says so. */
 static const char* use_gains(struct nearkv_device* device) {
   struct nearkv_pool_options options;
   nearkv_pool_options_init(&options);
@@ -284,7 +284,7 @@ static const char* use_gains(struct nearkv_device* device) {
   options.codes = 1;
   struct nearkv_pool* pool = NULL;
   const int made = nearkv_pool_create(device, &options, &pool, text, sizeof(text));
-  if (made == -EOPNOTSUPP && strstr(text, "makes no codes") != NULL) return NULL;
+  if (made == -EOPNOTSUPP && strstr(text, "does not work by codes") != NULL) return NULL;
   CHECK(made == 0);
   int8_t gains[kDim] = {1, -1};
   int8_t found[kDim] = {0};

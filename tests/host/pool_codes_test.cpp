@@ -202,7 +202,7 @@ TEST_P(PoolCodesTest, LatentsHaveCodesToo) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, PoolCodesTest, testing::ValuesIn(device_uris()), device_name);
 
-/// A device that makes no codes, as the engine in RTL is.
+/// A device that does not work by codes, as the engine in RTL is.
 class CodelessDevice : public Device {
  public:
   explicit CodelessDevice(std::unique_ptr<Device> device) : device_(std::move(device)) {}

@@ -120,6 +120,7 @@ TEST_F(OpenclCodesTest, PagesWithCodesAreBad) {
 
 TEST_F(OpenclCodesTest, FeaturesSayIt) {
   Device& device = pair_.subject().device();
+  EXPECT_FALSE(offers_feature(device, NKV_FEATURE_CODE_PAGES));
   EXPECT_FALSE(offers_feature(device, NKV_FEATURE_CODES));
   EXPECT_TRUE(offers_feature(device, NKV_FEATURE_INDEXER));
   EXPECT_TRUE(offers_feature(device, NKV_FEATURE_TRANSCODE));

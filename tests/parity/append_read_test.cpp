@@ -129,7 +129,7 @@ constexpr const char* kNoCodes = "skipped: this device makes no pages with codes
 
 TEST_P(ParityTest, PagesWithCodesAreTheSame) {
   DevicePair pair(GetParam());
-  if (!offers_feature(pair.subject().device(), NKV_FEATURE_CODES)) GTEST_SKIP() << kNoCodes;
+  if (!offers_feature(pair.subject().device(), NKV_FEATURE_CODE_PAGES)) GTEST_SKIP() << kNoCodes;
   for (std::uint64_t number = 2000; number < 2060; number += test_every()) {
     Random random = case_random(number);
     ListShape shape = random_shape(random, false);
@@ -143,7 +143,7 @@ TEST_P(ParityTest, PagesWithCodesAreTheSame) {
 
 TEST_P(ParityTest, CodesOfEveryKindOfWidthAreTheSame) {
   DevicePair pair(GetParam());
-  if (!offers_feature(pair.subject().device(), NKV_FEATURE_CODES)) GTEST_SKIP() << kNoCodes;
+  if (!offers_feature(pair.subject().device(), NKV_FEATURE_CODE_PAGES)) GTEST_SKIP() << kNoCodes;
   std::uint64_t number = 3000;
   for (const std::uint16_t dim :
        std::array<std::uint16_t, 12>{16, 32, 48, 64, 96, 112, 128, 192, 256, 512, 560, 576}) {

@@ -13,6 +13,7 @@
 
 #include "sequences.hpp"
 #include "support/elements.hpp"
+#include "support/offers.hpp"
 #include "support/page_shape.hpp"
 
 namespace nearkv::test {
@@ -81,6 +82,8 @@ class Stream {
   }
 
   [[nodiscard]] std::string name() const { return shape_.name(); }
+  /// Whether every page that was appended first has codes.
+  [[nodiscard]] bool has_codes() const { return shape_.codes; }
 
  private:
   static constexpr std::uint16_t kMostChannels = 128;
@@ -92,16 +95,22 @@ class Stream {
     return codec == NKV_CODEC_PLANES_LZ4 || codec == NKV_CODEC_PLANES_ZSTD;
   }
 
+  [[nodiscard]] bool offers(std::uint64_t feature) {
+    return offers_feature(pair_.subject().device(), feature);
+  }
+
   ListShape small_shape(bool attendable) {
     ListShape shape = random_shape(random_, attendable);
     shape.head_dim = std::min(shape.head_dim, kMostChannels);
     shape.value_dim = std::min(shape.value_dim, kMostChannels);
+    shape.codes = offers(NKV_FEATURE_CODE_PAGES) && random_() % 4 == 0;
     return shape;
   }
 
   /// Lets pages of other forms and types alternate with those that are there.
   void mix_in_other_forms() {
     ListShape other = random_shape(random_, true);
+    other.codes = offers(NKV_FEATURE_CODE_PAGES) && random_() % 3 == 0;
     other.head_dim = shape_.head_dim;
     other.value_dim = shape_.value_dim;
     if (shape_.v_form == NKV_ROW_FORM_NONE || other.v_form == NKV_ROW_FORM_NONE) {
@@ -283,6 +292,12 @@ class Stream {
       }
     }
     if (sources.empty()) sources = some_pages(kMostPages);
+    // Most commands are such as the device does.
+    if (!offers(NKV_FEATURE_CODES) && random_() % 8 != 0) {
+      std::erase_if(sources, [this](const nkv_page_entry& entry) {
+        return (header_of(entry).flags & NKV_PAGE_FLAG_CODES) != 0;
+      });
+    }
     if (sources.empty()) return scrub();
     command.count = static_cast<std::uint32_t>(sources.size());
     command.source = pair_.allocate(command.count * sizeof(nkv_page_entry));

@@ -252,10 +252,10 @@ TEST_P(ErrorParityTest, BitsOfEveryByteOfAHeader) {
 }
 
 TEST_P(ErrorParityTest, BitsOfEveryByteOfAHeaderUnderItsChecksum) {
-  // BAD_PAGE to a device that has no codes; to others a page whose codes are not right.
+  // BAD_PAGE to a device that takes no codes; to others a page whose codes are not right.
   constexpr unsigned kCodesAt = 8 * offsetof(nkv_page_header, flags) + 1;
   static_assert(NKV_PAGE_FLAG_CODES == 1 << 1);
-  const bool has_codes = offers_feature(pair_.subject().device(), NKV_FEATURE_CODES);
+  const bool has_codes = offers_feature(pair_.subject().device(), NKV_FEATURE_CODE_PAGES);
   for (unsigned at = 0; at < 8 * sizeof(nkv_page_header); at += 3) {
     if (at == kCodesAt && !has_codes) continue;
     SCOPED_TRACE("bit " + std::to_string(at % 8) + " of byte " + std::to_string(at / 8));

@@ -25,10 +25,23 @@ class RtlFaultsTest : public testing::Test {
     model_.allocate(4096);
     list_ = append(&model_, data);
     append_ = append_command(&model_, data, NKV_ROW_FORM_RAW, NKV_ROW_FORM_DELTA4);
+    coded_ = with_codes(append_command(&model_, data, NKV_ROW_FORM_DELTA4, NKV_ROW_FORM_RAW));
     const std::vector<std::uint16_t> queries = make_queries(data, 3, 3.0, 6);
     topk_ = topk_command(&model_, list_, queries, 8, NKV_SELECT_FULL);
     attend_ = attend_command(&model_, list_, queries);
     scrub_ = pages_command(list_, NKV_OPCODE_SCRUB);
+  }
+
+  /// The same APPEND to pages with codes, with gains of 0 in a burst of their own.
+  nkv_append_command with_codes(nkv_append_command command) {
+    std::array<nkv_page_entry, 3> entries{};
+    for (nkv_page_entry& entry : entries) {
+      entry.page = static_cast<std::uint32_t>(model_.allocate(1 << 16) / NKV_PAGE_GRAIN_BYTES);
+    }
+    command.flags = NKV_APPEND_FLAG_CODES;
+    command.page_list = model_.allocate(2 * NKV_BURST_BYTES) + NKV_BURST_BYTES - sizeof(entries);
+    std::ranges::copy(entries, model_.at<nkv_page_entry>(command.page_list));
+    return command;
   }
 
   /// Where in device memory an array of page 1 begins, or with -1 the page itself.
@@ -56,6 +69,7 @@ class RtlFaultsTest : public testing::Test {
   BenchDevice model_{"model:?memory=4MiB"};
   StoredList list_;
   nkv_append_command append_{};
+  nkv_append_command coded_{};
   nkv_topk_command topk_{};
   nkv_attend_command attend_{};
   nkv_pages_command scrub_{};
@@ -125,6 +139,37 @@ TEST_F(RtlFaultsTest, PoisonedSourceRowsAreToldWithTheirPage) {
   }
   EXPECT_EQ(run_with("drop_read=9", append_).status, NKV_STATUS_INTERNAL);
   EXPECT_TRUE(is_fatal_);
+}
+
+TEST_F(RtlFaultsTest, PoisonedGainsAreOfNoPage) {
+  const std::uint64_t gains = kWindowBase + coded_.page_list + 3 * sizeof(nkv_page_entry);
+  const nkv_completion done = run_with("poison=" + std::to_string(gains), coded_);
+  EXPECT_EQ(done.status, NKV_STATUS_POISON) << describe(done);
+  EXPECT_EQ(done.detail, 0U);
+  EXPECT_FALSE(is_fatal_);
+  EXPECT_EQ(run_with("seed=1", coded_).status, NKV_STATUS_OK);
+  // The command, its page list, then the gains.
+  EXPECT_EQ(run_with("drop_read=3", coded_).status, NKV_STATUS_INTERNAL);
+  EXPECT_TRUE(is_fatal_);
+}
+
+TEST_F(RtlFaultsTest, PoisonedCodesAreSeenByWhatVerifiesThem) {
+  ASSERT_EQ(model_.run(coded_).status, NKV_STATUS_OK);
+  const auto* const entry = model_.at<nkv_page_entry>(coded_.page_list) + 1;
+  const std::uint64_t page = std::uint64_t{entry->page} * NKV_PAGE_GRAIN_BYTES;
+  nkv_page_shape shape{};
+  shape.k_form = NKV_ROW_FORM_DELTA4;
+  shape.flags = NKV_PAGE_FLAG_CODES;
+  shape.head_dim = shape.value_dim = 64;
+  nkv_page_layout layout{};
+  nkv_lay_out_page(&shape, &layout);
+  scrub_.source = attend_.page_list = coded_.page_list;
+  for (int array = NKV_PAGE_ARRAY_CODE_SUMMARY; array < NKV_PAGE_ARRAY_COUNT; ++array) {
+    const std::string fault = "poison=" + std::to_string(kWindowBase + page + layout.offset[array]);
+    expect_poison(run_with(fault, scrub_));
+    EXPECT_EQ(run_with(fault, attend_).status, NKV_STATUS_OK);
+    EXPECT_FALSE(is_fatal_);
+  }
 }
 
 TEST_F(RtlFaultsTest, PoisonThatIsNotReadIsNotSeen) {

@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint64_t kTicksPerSecond = 1'000'000'000;
 constexpr std::uint64_t kFeatures = NKV_FEATURE_INDEXER | NKV_FEATURE_TRANSCODE |
                                     NKV_FEATURE_TICKS | NKV_FEATURE_MEMORY_DOORBELLS |
-                                    NKV_FEATURE_CODES;
+                                    NKV_FEATURE_CODE_PAGES | NKV_FEATURE_CODES;
 
 constexpr std::uint64_t kMaxTokensLog2 = std::bit_width(std::uint32_t{NKV_MAX_TOKENS}) - 1;
 

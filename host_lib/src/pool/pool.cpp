@@ -39,8 +39,8 @@ Status plan_sequences(Device& device, const Pool::Options& options, PoolPlan* pl
   }
   if (options.codes && !offers_codes(device)) {
     *reason =
-        "this device makes no codes (feature CODES of register FEATURES); leave them out, and "
-        "attend by mode DENSE";
+        "this device does not work by codes (feature CODES of register FEATURES); leave them out, "
+        "and attend by mode DENSE";
     return Status::kUnsupported;
   }
   const std::uint64_t present = device.memory().size();

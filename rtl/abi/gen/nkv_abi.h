@@ -530,8 +530,8 @@ enum nkv_share_message_kind {
 /** What a page carries besides its rows. */
 #define NKV_PAGE_FLAG_KEY_SCALES (1u << 0) /**< The KEY_SCALES array is present. */
 /**
- * The arrays of codes, CODE_SUMMARY to K_GAINS, are present. To a device without feature CODES such
- * a page is BAD_PAGE.
+ * The arrays of codes, CODE_SUMMARY to K_GAINS, are present. To a device without feature CODE_PAGES
+ * such a page is BAD_PAGE.
  */
 #define NKV_PAGE_FLAG_CODES (1u << 1)
 #define NKV_PAGE_FLAG_ALL 0x3u
@@ -577,11 +577,16 @@ enum nkv_share_message_kind {
 #define NKV_FEATURE_MEMORY_DOORBELLS (1ull << 11) /**< DOORBELL registers. */
 #define NKV_FEATURE_HOTNESS (1ull << 12) /**< HOST_HOTNESS and NEAR_HOTNESS. */
 /**
- * Pages with codes, and what is done by codes: the flags CODES of APPEND and READ, ATTEND's modes
- * TAIL and BOUNDED, STATISTICAL of TOPK. A device without it answers UNSUPPORTED.
+ * Pages with codes: flag CODES of APPEND, and such pages wherever their rows are used. A device
+ * without it answers UNSUPPORTED.
+ */
+#define NKV_FEATURE_CODE_PAGES (1ull << 13)
+/**
+ * CODE_PAGES, and what is done by codes: flag CODES of READ, ATTEND's modes TAIL and BOUNDED,
+ * STATISTICAL of TOPK, TRANSCODE of pages with codes. A device without it answers UNSUPPORTED.
  */
 #define NKV_FEATURE_CODES (1ull << 14)
-#define NKV_FEATURE_ALL 0x5ff2ull
+#define NKV_FEATURE_ALL 0x7ff2ull
 
 /**
  * One page of a sequence, as page lists name it. The host writes `page` and `generation` before
@@ -992,13 +997,13 @@ NKV_ASSERT_OFFSET(gather_command, reserved2, 40);
  * first. TRANSCODE decodes a page to its rows, encodes them anew and writes the new page's size in
  * bytes (u32) to `result`; a page larger than `slot_bytes` is PAGE_OVERFLOW, a codec that does not
  * take the rows (lossy ones: bf16, finite, below 2^126 for INT8 and INT4) BAD_PAGE, a damaged
- * source CORRUPT, a codec that CODECS does not name or rows wider than LIMITS UNSUPPORTED. Codec
- * NONE builds the page as APPEND does, in the source's row forms; rows that a lossy codec has
- * changed so that DELTA4 cannot hold them become RAW, K and V both. A command stops at the first
- * page that fails: those before it are done, as the completion's `count` says, and their sources
- * stay; what the others' new places held may be lost. The completion means that what was done is
- * durable where the memory is, as with APPEND: new pages of TRANSCODE and COPY, and the zeros of
- * ERASE.
+ * source CORRUPT, a codec that CODECS does not name, rows wider than LIMITS or, without feature
+ * CODES, a page with codes UNSUPPORTED. Codec NONE builds the page as APPEND does, in the source's
+ * row forms; rows that a lossy codec has changed so that DELTA4 cannot hold them become RAW, K and
+ * V both. A command stops at the first page that fails: those before it are done, as the
+ * completion's `count` says, and their sources stay; what the others' new places held may be lost.
+ * The completion means that what was done is durable where the memory is, as with APPEND: new pages
+ * of TRANSCODE and COPY, and the zeros of ERASE.
  */
 struct nkv_pages_command {
   uint8_t opcode; /**< TRANSCODE, SCRUB, ERASE or COPY. [TRANSCODE or SCRUB or ERASE or COPY] */

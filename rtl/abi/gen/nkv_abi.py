@@ -993,8 +993,8 @@ class PageFlag(IntFlag):
 
     # The KEY_SCALES array is present.
     KEY_SCALES = 1 << 0
-    # The arrays of codes, CODE_SUMMARY to K_GAINS, are present. To a device without feature CODES
-    # such a page is BAD_PAGE.
+    # The arrays of codes, CODE_SUMMARY to K_GAINS, are present. To a device without feature
+    # CODE_PAGES such a page is BAD_PAGE.
     CODES = 1 << 1
 
 
@@ -1052,8 +1052,11 @@ class Feature(IntFlag):
     MEMORY_DOORBELLS = 1 << 11
     # HOST_HOTNESS and NEAR_HOTNESS.
     HOTNESS = 1 << 12
-    # Pages with codes, and what is done by codes: the flags CODES of APPEND and READ, ATTEND's
-    # modes TAIL and BOUNDED, STATISTICAL of TOPK. A device without it answers UNSUPPORTED.
+    # Pages with codes: flag CODES of APPEND, and such pages wherever their rows are used. A device
+    # without it answers UNSUPPORTED.
+    CODE_PAGES = 1 << 13
+    # CODE_PAGES, and what is done by codes: flag CODES of READ, ATTEND's modes TAIL and BOUNDED,
+    # STATISTICAL of TOPK, TRANSCODE of pages with codes. A device without it answers UNSUPPORTED.
     CODES = 1 << 14
 
 
@@ -1483,12 +1486,13 @@ GATHER_COMMAND = Record(
 # first. TRANSCODE decodes a page to its rows, encodes them anew and writes the new page's size in
 # bytes (u32) to `result`; a page larger than `slot_bytes` is PAGE_OVERFLOW, a codec that does not
 # take the rows (lossy ones: bf16, finite, below 2^126 for INT8 and INT4) BAD_PAGE, a damaged source
-# CORRUPT, a codec that CODECS does not name or rows wider than LIMITS UNSUPPORTED. Codec NONE
-# builds the page as APPEND does, in the source's row forms; rows that a lossy codec has changed so
-# that DELTA4 cannot hold them become RAW, K and V both. A command stops at the first page that
-# fails: those before it are done, as the completion's `count` says, and their sources stay; what
-# the others' new places held may be lost. The completion means that what was done is durable where
-# the memory is, as with APPEND: new pages of TRANSCODE and COPY, and the zeros of ERASE.
+# CORRUPT, a codec that CODECS does not name, rows wider than LIMITS or, without feature CODES, a
+# page with codes UNSUPPORTED. Codec NONE builds the page as APPEND does, in the source's row forms;
+# rows that a lossy codec has changed so that DELTA4 cannot hold them become RAW, K and V both. A
+# command stops at the first page that fails: those before it are done, as the completion's `count`
+# says, and their sources stay; what the others' new places held may be lost. The completion means
+# that what was done is durable where the memory is, as with APPEND: new pages of TRANSCODE and
+# COPY, and the zeros of ERASE.
 PAGES_COMMAND = Record(
     "<BBHB3BIIQQQ3Q",
     64,

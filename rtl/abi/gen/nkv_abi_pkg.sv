@@ -305,8 +305,8 @@ package nkv_abi_pkg;
   // What a page carries besides its rows. Bit numbers, and the mask of all.
   // The KEY_SCALES array is present.
   localparam int unsigned PageFlagKeyScales = 0;
-  // The arrays of codes, CODE_SUMMARY to K_GAINS, are present. To a device without feature CODES
-  // such a page is BAD_PAGE.
+  // The arrays of codes, CODE_SUMMARY to K_GAINS, are present. To a device without feature
+  // CODE_PAGES such a page is BAD_PAGE.
   localparam int unsigned PageFlagCodes = 1;
   localparam logic [7:0] PageFlagAll = 8'h03;
 
@@ -355,10 +355,13 @@ package nkv_abi_pkg;
   localparam int unsigned FeatureMemoryDoorbells = 11;
   // HOST_HOTNESS and NEAR_HOTNESS.
   localparam int unsigned FeatureHotness = 12;
-  // Pages with codes, and what is done by codes: the flags CODES of APPEND and READ, ATTEND's modes
-  // TAIL and BOUNDED, STATISTICAL of TOPK. A device without it answers UNSUPPORTED.
+  // Pages with codes: flag CODES of APPEND, and such pages wherever their rows are used. A device
+  // without it answers UNSUPPORTED.
+  localparam int unsigned FeatureCodePages = 13;
+  // CODE_PAGES, and what is done by codes: flag CODES of READ, ATTEND's modes TAIL and BOUNDED,
+  // STATISTICAL of TOPK, TRANSCODE of pages with codes. A device without it answers UNSUPPORTED.
   localparam int unsigned FeatureCodes = 14;
-  localparam logic [63:0] FeatureAll = 64'h0000_0000_0000_5ff2;
+  localparam logic [63:0] FeatureAll = 64'h0000_0000_0000_7ff2;
 
   // One page of a sequence, as page lists name it. The host writes `page` and `generation` before
   // APPEND, the device the exponents; entries may be copied freely (forks share pages).
@@ -722,13 +725,13 @@ package nkv_abi_pkg;
   // verified first. TRANSCODE decodes a page to its rows, encodes them anew and writes the new
   // page's size in bytes (u32) to `result`; a page larger than `slot_bytes` is PAGE_OVERFLOW, a
   // codec that does not take the rows (lossy ones: bf16, finite, below 2^126 for INT8 and INT4)
-  // BAD_PAGE, a damaged source CORRUPT, a codec that CODECS does not name or rows wider than LIMITS
-  // UNSUPPORTED. Codec NONE builds the page as APPEND does, in the source's row forms; rows that a
-  // lossy codec has changed so that DELTA4 cannot hold them become RAW, K and V both. A command
-  // stops at the first page that fails: those before it are done, as the completion's `count` says,
-  // and their sources stay; what the others' new places held may be lost. The completion means that
-  // what was done is durable where the memory is, as with APPEND: new pages of TRANSCODE and COPY,
-  // and the zeros of ERASE.
+  // BAD_PAGE, a damaged source CORRUPT, a codec that CODECS does not name, rows wider than LIMITS
+  // or, without feature CODES, a page with codes UNSUPPORTED. Codec NONE builds the page as APPEND
+  // does, in the source's row forms; rows that a lossy codec has changed so that DELTA4 cannot hold
+  // them become RAW, K and V both. A command stops at the first page that fails: those before it
+  // are done, as the completion's `count` says, and their sources stay; what the others' new places
+  // held may be lost. The completion means that what was done is durable where the memory is, as
+  // with APPEND: new pages of TRANSCODE and COPY, and the zeros of ERASE.
   typedef struct packed {
     // Byte 40. Zero.
     logic [2:0][63:0] reserved2;

@@ -157,6 +157,12 @@ TEST_F(CommandCheckTest, LetsRangesReachTheWindowsEndAndNoFurther) {
     command.values = 0;
     command.page_list = kWindowBytes - 16 + 8 * beyond;
     expect_contract(std::bit_cast<Bytes>(command));
+    // Gains stand behind the entries, and a window may end anywhere.
+    command.flags = NKV_APPEND_FLAG_CODES;
+    command.page_list = kWindowBytes - 16 - command.head_dim;
+    set_window(kWindowBytes - beyond);
+    expect_contract(std::bit_cast<Bytes>(command));
+    set_window(kWindowBytes);
   }
   for (const unsigned beyond : {0u, NKV_BURST_BYTES + 0u}) {
     nkv_topk_command topk{};
@@ -177,8 +183,8 @@ TEST_F(CommandCheckTest, LetsRangesReachTheWindowsEndAndNoFurther) {
     topk.page_list = kWindowBytes - 16 + beyond / 8;
     expect_contract(std::bit_cast<Bytes>(topk));
   }
-  EXPECT_EQ(seen(NKV_STATUS_OK), 6u);
-  EXPECT_EQ(seen(NKV_STATUS_ADDRESS_FAULT), 6u);
+  EXPECT_EQ(seen(NKV_STATUS_OK), 7u);
+  EXPECT_EQ(seen(NKV_STATUS_ADDRESS_FAULT), 7u);
 }
 
 // One row over an empty list.

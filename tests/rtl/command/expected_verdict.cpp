@@ -98,9 +98,9 @@ Verdict expected_append(const Bytes& bytes, const Window& window) {
   if (command.head_dim > kChannels) return bad_field(offsetof(nkv_append_command, head_dim));
   if (command.value_dim > kChannels) return bad_field(offsetof(nkv_append_command, value_dim));
   if (command.tokens > kListTokens) return bad_field(offsetof(nkv_append_command, tokens));
-  if ((command.flags & NKV_APPEND_FLAG_CODES) != 0) return {NKV_STATUS_UNSUPPORTED, 0};
   const std::uint64_t element = nkv_element_bytes(command.dtype);
   const bool has_scales = (command.flags & NKV_APPEND_FLAG_KEY_SCALES) != 0;
+  const bool has_codes = (command.flags & NKV_APPEND_FLAG_CODES) != 0;
   const std::uint64_t keys = span_bytes(command.tokens, command.key_stride,
                                         command.head_dim * element + (has_scales ? 4 : 0));
   const std::uint64_t values =
@@ -108,7 +108,8 @@ Verdict expected_append(const Bytes& bytes, const Window& window) {
   return first_failure(
       {window.holds(command.keys, keys),
        has_values ? window.holds(command.values, values) : Verdict{},
-       window.holds(command.page_list, command.tokens / NKV_PAGE_TOKENS * sizeof(nkv_page_entry))});
+       window.holds(command.page_list, command.tokens / NKV_PAGE_TOKENS * sizeof(nkv_page_entry) +
+                                           (has_codes ? command.head_dim : 0))});
 }
 
 bool is_query_dtype(std::uint8_t dtype) {

@@ -55,7 +55,8 @@ Moves random_copies(MoveUnit& unit, test::Random& random) {
   unit.fill_with_garbage(random);
   std::vector<nkv_page_entry> sources;
   while (sources.empty() || random() % 3 != 0) {
-    const AppendShape shape = random_append_shape(random);
+    AppendShape shape = random_append_shape(random);
+    shape.codes = random() % 2 == 0;
     const std::uint8_t codec = random() % 3 == 0 ? NKV_CODEC_PLANES_LZ4 : NKV_CODEC_NONE;
     for (const nkv_page_entry& entry :
          store_pages(unit, shape, test::pick(random, 1, 3), random, codec)) {

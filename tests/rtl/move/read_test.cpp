@@ -33,6 +33,7 @@ Listed random_list(MoveUnit& unit, test::Random& random) {
   Listed listed{.shape = random_append_shape(random), .entries = {}, .page_list = 0};
   while (listed.entries.empty() || random() % 3 != 0) {
     AppendShape shape = random_append_shape(random);
+    shape.codes = random() % 2 == 0;
     shape.head_dim = listed.shape.head_dim;
     shape.value_dim = listed.shape.value_dim;
     if (listed.shape.value_dim == 0 || shape.value_dim > shape.head_dim) {
