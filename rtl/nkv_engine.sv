@@ -144,7 +144,7 @@ module nkv_engine
   );
 
   // ---- APPEND ----
-  logic           appended, append_load, append_beat_ready;
+  logic           appended, append_load, append_judges, append_beat_ready;
   logic           append_request_valid, append_request_ready;
   logic           append_write_valid, append_write_ready;
   outcome_t       append_outcome;
@@ -177,6 +177,7 @@ module nkv_engine
     .list_o         (append_list),
     .loaded_i       (loaded),
     .poisoned_i     (poisoned),
+    .judges_o       (append_judges),
     .page_o         (append_page),
     .entry_i        (entry),
     .request_valid_o(append_request_valid),
@@ -452,15 +453,9 @@ module nkv_engine
   end
 
   // ---- The end of a command ----
-  // APPEND compares the places of a long list for longer than memory may take to answer, page after page.
-  page_index_t append_page_q;
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) append_page_q <= '0;
-    else append_page_q <= append_page;
-  end
-  // A beat that waits for its taker is no progress.
-  assign progress = r_valid_i || b_valid_i || (beat_valid && beat_ready) ||
-      append_page != append_page_q;
+  // A beat that waits for its taker is no progress. APPEND judges the places of a long list for longer than
+  // memory may take to answer, and comes to an end.
+  assign progress = r_valid_i || b_valid_i || (beat_valid && beat_ready) || append_judges;
   assign done = maintained || appended || moved || attention_done;
   always_comb begin
     done_outcome = attention_outcome;

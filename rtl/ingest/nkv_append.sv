@@ -32,6 +32,7 @@ module nkv_append
   output list_load_t      list_o,
   input  logic            loaded_i,
   input  logic            poisoned_i,
+  output logic            judges_o,        // Places are judged, and nothing of memory is waited for.
   output page_index_t     page_o,          // To look up; the entry follows by one cycle.
   input  page_entry_t     entry_i,
 
@@ -132,7 +133,8 @@ module nkv_append
 
   assign load_o = state_q == StLoad;
   assign list_o = '{address: command_i.page_list, entries: pages_q};
-  assign page_o = state_q == StPlaces ? places_page : index_q;
+  assign judges_o = state_q == StPlaces;
+  assign page_o = judges_o ? places_page : index_q;
 
   // ---- Gains ----
   logic     gains_valid, gains_ready, gains_done, gains_poisoned;

@@ -37,6 +37,7 @@ module nkv_append_bench
   write_request_t write;
   logic [7:0]     unused_k_exponent, unused_v_exponent;
   guest_report_t  unused_guest;
+  logic           unused_judges;
 
   nkv_append u_append (
     .clk_i,
@@ -51,6 +52,7 @@ module nkv_append_bench
     .list_o         (list),
     .loaded_i       (loaded),
     .poisoned_i     (poisoned),
+    .judges_o       (unused_judges),
     .page_o         (page),
     .entry_i        (entry),
     .request_valid_o(rows_valid),

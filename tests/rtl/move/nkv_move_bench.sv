@@ -34,7 +34,7 @@ module nkv_move_bench
   logic           visits_given, visit_valid, visit_ready, visits_end, given_valid, given_end;
   logic           built_valid, built_ready;
   logic           unused_erase_valid, unused_appended, unused_load, unused_rows_valid;
-  logic           unused_rows_ready;
+  logic           unused_rows_ready, unused_judges;
   outcome_t       unused_outcome;
   list_load_t     unused_list;
   page_index_t    unused_page;
@@ -112,6 +112,7 @@ module nkv_move_bench
     .list_o         (unused_list),
     .loaded_i       (1'b0),
     .poisoned_i     (1'b0),
+    .judges_o       (unused_judges),
     .page_o         (unused_page),
     .entry_i        ('0),
     .request_valid_o(unused_rows_valid),
