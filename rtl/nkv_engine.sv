@@ -195,7 +195,7 @@ module nkv_engine
   );
 
   // ---- COPY, TRANSCODE, READ and GATHER ----
-  logic           moved, move_load, move_looks, move_start, move_clear, move_visits;
+  logic           moved, move_load, move_judges, move_looks, move_start, move_clear, move_visits;
   logic           move_visit_valid, move_visits_end, move_body_ready, move_beat_ready;
   logic           move_request_valid, move_request_ready, move_write_valid, move_write_ready;
   outcome_t       move_outcome;
@@ -229,6 +229,7 @@ module nkv_engine
     .list_o         (move_list),
     .loaded_i       (loaded),
     .poisoned_i     (poisoned),
+    .judges_o       (move_judges),
     .looks_o        (move_looks),
     .page_o         (move_page),
     .entry_i        (entry),
@@ -453,9 +454,9 @@ module nkv_engine
   end
 
   // ---- The end of a command ----
-  // A beat that waits for its taker is no progress. APPEND judges the places of a long list for longer than
-  // memory may take to answer, and comes to an end.
-  assign progress = r_valid_i || b_valid_i || (beat_valid && beat_ready) || append_judges;
+  // A beat that waits for its taker is no progress. The places of a long list are judged for longer than memory
+  // may take to answer, and that comes to an end.
+  assign progress = r_valid_i || b_valid_i || (beat_valid && beat_ready) || append_judges || move_judges;
   assign done = maintained || appended || moved || attention_done;
   always_comb begin
     done_outcome = attention_outcome;

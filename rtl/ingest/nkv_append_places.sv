@@ -60,6 +60,7 @@ module nkv_append_places
 
   // ---- Against each other ----
   logic judged, apart;
+  logic [31:0] unused_place, unused_extent;
   nkv_places_apart #(
     .Places(ListPages)
   ) u_apart (
@@ -71,7 +72,10 @@ module nkv_append_places
     .place_i (grain_q),
     .judge_i (state_q == StApart),
     .done_o  (judged),
-    .apart_o (apart)
+    .apart_o (apart),
+    .look_i  ('0),
+    .place_o (unused_place),
+    .extent_o(unused_extent)
   );
 
   assign page_o = index_q;

@@ -1,26 +1,35 @@
-// Whether places of one size keep apart. They are put one by one; where each lies behind the one before it,
-// that is known at once. Else they are sorted between two memories, runs of twice the length in each pass, and
-// neighbours are compared as they move: 2 cycles for each place and pass, 4 for each two runs, 2 n log2 n + 4 n
-// for n places.
+// Whether places keep apart. They are put one by one; where each lies behind the one before it, that is known at
+// once. Else they are sorted between two memories, runs of twice the length in each pass, and neighbours are
+// compared as they move: 2 cycles for each place and pass, 4 for each two runs, 2 n log2 n + 4 n for n places.
+// Places that keep apart can be looked up in their order.
 
 module nkv_places_apart #(
   parameter int unsigned Places = 16384,     // A power of two.
   parameter int unsigned PlaceBits = 32,
+  parameter int unsigned ExtentBits = PlaceBits,
+  parameter bit OneExtent = 1'b1,            // Of all places, so that it is not kept with each.
   localparam int unsigned IndexBits = $clog2(Places)
 ) (
   input  logic                 clk_i,
   input  logic                 rst_ni,
   input  logic                 clear_i,      // Before each set of places.
 
-  input  logic [PlaceBits-1:0] extent_i,     // Of every place, at least 1; held.
+  input  logic [ExtentBits-1:0] extent_i,    // Of the place that is put, at least 1; with OneExtent held.
   input  logic                 put_i,        // Up to Places times.
   input  logic [PlaceBits-1:0] place_i,
   input  logic                 judge_i,      // After the last one; held until done_o.
   output logic                 done_o,       // For one cycle.
-  output logic                 apart_o       // With it.
+  output logic                 apart_o,      // With it.
+
+  input  logic [IndexBits-1:0] look_i,       // After that: the place of this rank
+  output logic [PlaceBits-1:0] place_o,      // follows by one cycle.
+  output logic [ExtentBits-1:0] extent_o
 );
 
+  // A place, and above it its extent if each has its own.
+  typedef logic [(OneExtent ? PlaceBits : PlaceBits+ExtentBits)-1:0] entry_t;
   typedef logic [PlaceBits-1:0] place_t;
+  typedef logic [ExtentBits-1:0] extent_t;
   typedef logic signed [PlaceBits:0] gap_t;
   typedef logic [IndexBits-1:0] index_t;
   typedef logic [IndexBits+1:0] count_t;     // Runs may end beyond the last place.
@@ -46,14 +55,14 @@ module nkv_places_apart #(
   logic   starts_q;                     // The merged run has no place yet.
   logic   b_read_q;                     // What was read last is of B.
   logic   a_wins_q;
-  place_t kept_q;                       // The other run's head.
-  place_t read;
+  entry_t kept_q;                       // The other run's head.
+  entry_t read;
 
   wire a_over = a_q == a_end_q || a_q >= count_q;
   wire b_over = b_q == b_end_q || b_q >= count_q;
-  wire place_t a_head = b_read_q ? kept_q : read;
-  wire place_t b_head = b_read_q ? read : kept_q;
-  wire place_t winner = a_wins_q ? a_head : b_head;
+  wire entry_t a_head = b_read_q ? kept_q : read;
+  wire entry_t b_head = b_read_q ? read : kept_q;
+  wire entry_t winner = a_wins_q ? a_head : b_head;
   wire merged = a_over && b_over;
   wire pass_over = merged && out_q == count_q;
   wire moves = state_q == StMove;
@@ -62,6 +71,7 @@ module nkv_places_apart #(
   index_t read_index;
   always_comb begin
     unique case (state_q)
+      StPut: read_index = look_i;
       StSecond: read_index = index_t'(b_q);
       StMove: read_index = index_t'(a_wins_q ? a_q : b_q) + 1'b1;
       default: read_index = index_t'(a_q);
@@ -69,16 +79,18 @@ module nkv_places_apart #(
   end
 
   logic   reads, writes;
-  place_t moved;
-  place_t read_q[2];
+  entry_t moved;
+  entry_t read_q[2];
   logic   read_from_q;
-  assign reads = state_q inside {StFirst, StSecond, StMove};
+  assign reads = state_q inside {StPut, StFirst, StSecond, StMove};
   assign writes = moves || put_i;
-  assign moved = moves ? winner : place_i;
+  assign moved = moves ? winner : entry_t'({extent_i, place_i});
   assign read = read_q[read_from_q];
+  assign place_o = place_t'(read);
+  assign extent_o = OneExtent ? extent_i : extent_t'(read >> PlaceBits);
 
   for (genvar m = 0; m < 2; m++) begin : gen_memory
-    (* ram_style = "block" *) place_t places[Places];
+    (* ram_style = "block" *) entry_t places[Places];
     always_ff @(posedge clk_i) begin
       if (reads) read_q[m] <= places[read_index];
       if (writes && from_q != 1'(m)) places[index_t'(out_q)] <= moved;
@@ -86,15 +98,17 @@ module nkv_places_apart #(
   end
 
   // ---- Neighbours ----
-  gap_t   gap_q;
-  logic   gap_valid_q;
-  place_t last_q;
-  wire    too_close = gap_valid_q && gap_q < gap_t'({1'b0, extent_i});
+  gap_t    gap_q;
+  extent_t gap_extent_q;                // Of its lower place.
+  logic    gap_valid_q;
+  entry_t  last_q;
+  wire     too_close = gap_valid_q && gap_q < gap_t'({1'b0, gap_extent_q});
   wire    meets = close_q || too_close;  // Of places that are sorted.
 
   always_ff @(posedge clk_i) begin
     if (writes) begin
-      gap_q <= gap_t'({1'b0, moved}) - gap_t'({1'b0, last_q});
+      gap_q <= gap_t'({1'b0, place_t'(moved)}) - gap_t'({1'b0, place_t'(last_q)});
+      gap_extent_q <= OneExtent ? extent_i : extent_t'(last_q >> PlaceBits);
       last_q <= moved;
     end
     if (reads) read_from_q <= from_q;
@@ -144,7 +158,7 @@ module nkv_places_apart #(
           state_q <= StCompare;
         end
         StCompare: begin
-          a_wins_q <= b_over || (!a_over && a_head <= b_head);
+          a_wins_q <= b_over || (!a_over && place_t'(a_head) <= place_t'(b_head));
           state_q <= StMove;
           if (merged) state_q <= StPair;
           if (pass_over) begin

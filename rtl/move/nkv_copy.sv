@@ -1,7 +1,7 @@
 // COPY and TRANSCODE: whole pages to other places, under new generations, as they are or in another codec.
 // Takes a checked command of up to ListPages pages.
 //
-//   destinations --> copy_places <-- headers of all sources: up to which page the command gets
+//   headers of all sources --> up to which page the command gets; destinations --> copy_places
 //   page_pass --> bodies, verified as they stream --> page_copy | transcode --> memory
 //
 // No page is written before all places are judged, and none can be found before it was verified and
@@ -30,6 +30,7 @@ module nkv_copy
   output list_load_t     list_o,
   input  logic           loaded_i,
   input  logic           poisoned_i,
+  output logic           judges_o,        // Places are judged, and nothing of memory is waited for.
   output logic           looks_o,
   output page_index_t    page_o,          // To look up; the entry follows by one cycle.
   input  page_entry_t    entry_i,
@@ -74,7 +75,7 @@ module nkv_copy
     StLoadingFrom,
     StPlan,     // Headers of all sources,
     StPlanning,
-    StCompared, // and whether their places meet.
+    StPlaces,   // and whether their places meet.
     StLook,     // For each page: where it goes,
     StWrite,    // and one write of this step.
     StSettle,   // Until memory has them all.
@@ -128,7 +129,9 @@ module nkv_copy
   logic         take, made;
   made_page_t   made_page;
 
-  wire page_index_t looked_up = plans || copies ? record_i.visit.page : index_q;
+  page_index_t  places_page;
+  wire page_index_t looked_up = plans || copies ? record_i.visit.page
+      : judges_o ? places_page : index_q;
 
   always_ff @(posedge clk_i) begin
     if (kept_valid_q) begin
@@ -139,7 +142,7 @@ module nkv_copy
       told[plans ? record_i.visit.page : made_page.index] <= '{
           v_exponent: plans ? record_i.header.v_exponent : made_page.v_exponent,
           k_exponent: plans ? record_i.header.k_exponent : made_page.k_exponent,
-          total_bytes: made_page.total_bytes
+          total_bytes: plans ? record_i.total_bytes : made_page.total_bytes
       };
     end
     destination_q <= destinations[looked_up];
@@ -159,12 +162,13 @@ module nkv_copy
       address: state_q == StLoad ? command_i.destination : command_i.source,
       entries: pages_q
   };
-  assign looks_o = state_q == StKeep;
-  assign page_o = kept_valid_q ? index_q + 1'b1 : index_q;
+  assign judges_o = state_q == StPlaces;
+  assign looks_o = state_q == StKeep || judges_o;
+  assign page_o = judges_o ? places_page : kept_valid_q ? index_q + 1'b1 : index_q;
 
   // ---- Passes over the sources ----
   assign pass_start_o = state_q inside {StPlan, StBodies};
-  assign pass_clear_o = state_q == StCompared;
+  assign pass_clear_o = judges_o;
   assign pass_o = '{
       tokens: 32'(pages_q) * PageTokens,
       window: '0,
@@ -176,30 +180,32 @@ module nkv_copy
       erase: 1'b0
   };
 
-  logic places_ready, collides, copy_ready, copy_idle, copy_beat_ready, copy_write_valid;
+  logic placed, collides, copy_ready, copy_idle, copy_beat_ready, copy_write_valid;
   logic maker_ready, maker_idle, maker_beat_ready, maker_write_valid, maker_failed;
   page_failure_t  maker_failure;
   write_request_t copy_write, maker_write;
   wire [63:0] place = 64'(destination_q.page) * PageGrainBytes;
   wire [31:0] room_bytes = transcodes ? command_i.slot_bytes : record_i.total_bytes;
   wire fits = place + 64'(room_bytes) <= 64'(window_bytes_i);
-  wire judges = plans && looked_up_now && !planned_q;
+  wire counts = plans && looked_up_now && !planned_q;
 
   wire body_taken = transcodes ? maker_ready : copy_ready;
-  assign take = looked_up_now && (copies ? body_taken : planned_q || places_ready);
+  assign take = looked_up_now && (!copies || body_taken);
   assign body_ready_o = take;
 
   nkv_copy_places u_places (
     .clk_i,
     .rst_ni,
     .clear_i        (clear_i || idle),
-    .valid_i        (judges && fits),
-    .ready_o        (places_ready),
-    .source_i       (record_i.address[$clog2(PageGrainBytes)+:32]),
-    .destination_i  (destination_q.page),
-    .source_grains_i(grains_of(record_i.total_bytes)),
-    .room_grains_i  (grains_of(room_bytes)),
-    .collides_o     (collides)
+    .put_i          (counts && fits),
+    .place_i        (destination_q.page),
+    .extent_i       (grains_of(room_bytes)),
+    .judge_i        (judges_o && taken_q != '0),
+    .done_o         (placed),
+    .collides_o     (collides),
+    .page_o         (places_page),
+    .source_i       (judges_o ? entry_i.page : record_i.address[$clog2(PageGrainBytes)+:32]),
+    .source_grains_i(grains_of(judges_o ? told_q.total_bytes : record_i.total_bytes))
   );
 
   nkv_page_copy u_copy (
@@ -337,7 +343,7 @@ module nkv_copy
         StLoadFrom: state_q <= StLoadingFrom;
         StPlan: state_q <= StPlanning;
         StPlanning: begin
-          if (judges && take) begin
+          if (counts) begin
             if (fits) taken_q <= taken_q + 1'b1;
             planned_q <= !fits;
             if (!fits) verdict_q <= '{status: StatusAddressFault, detail: 64'(taken_q)};
@@ -346,14 +352,17 @@ module nkv_copy
             if (pass_i.failed && !planned_q) begin
               verdict_q <= '{status: pass_i.failure.status, detail: 64'(pass_i.failure.index)};
             end
-            state_q <= StCompared;
+            state_q <= StPlaces;
           end
         end
-        StCompared: begin
-          if (places_ready) begin
-            pages_q <= collides ? '0 : taken_q;
-            if (collides) verdict_q <= '{status: StatusBadField, detail: 64'(DestinationOffset)};
-            state_q <= collides || taken_q == '0 ? StDone : StLook;
+        StPlaces: begin
+          pages_q <= taken_q;
+          if (taken_q == '0) state_q <= StDone;
+          if (placed) state_q <= StLook;
+          if (placed && collides) begin
+            pages_q <= '0;
+            verdict_q <= '{status: StatusBadField, detail: 64'(DestinationOffset)};
+            state_q <= StDone;
           end
         end
         StLook: state_q <= StWrite;

@@ -21,6 +21,7 @@ module nkv_move
   output list_load_t     list_o,
   input  logic           loaded_i,
   input  logic           poisoned_i,
+  output logic           judges_o,        // Places are judged, and nothing of memory is waited for.
   output logic           looks_o,         // To look up; the entry follows by one cycle.
   output page_index_t    page_o,
   input  page_entry_t    entry_i,
@@ -80,6 +81,7 @@ module nkv_move
     .list_o        (copy_list),
     .loaded_i,
     .poisoned_i,
+    .judges_o,
     .looks_o,
     .page_o,
     .entry_i,

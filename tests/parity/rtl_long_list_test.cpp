@@ -155,38 +155,45 @@ TEST_F(LongListParityTest, EveryCommandTakesALongList) {
 }
 
 // Sorting them takes longer than the watchdog waits for memory. Two of them meet, which is seen at
-// the end only: no page has been built by then.
+// the end only: no page has been written by then.
 TEST_F(LongListParityTest, PlacesInAnyOrderAreJudgedToTheEnd) {
-  open("rtl:?latency=60", "64MiB");
   constexpr std::uint32_t kEntries = 16384;
-  nkv_page_shape shape{};
-  shape.v_form = NKV_ROW_FORM_NONE;
-  shape.dtype = NKV_DTYPE_INT8;
-  shape.head_dim = kDim;
-  nkv_page_layout layout{};
-  nkv_lay_out_page(&shape, &layout);
-  nkv_append_command append{};
-  append.opcode = NKV_OPCODE_APPEND;
-  append.dtype = shape.dtype;
-  append.v_form = shape.v_form;
-  append.head_dim = kDim;
-  append.key_stride = 1;
-  append.tokens = kEntries * NKV_PAGE_TOKENS;
-  append.keys = pair().allocate(append.tokens + kDim);
+  open("rtl:?latency=60", "128MiB");
+  append(1);
+  if (HasFatalFailure()) return;
   std::vector<nkv_page_entry> entries(kEntries);
   for (nkv_page_entry& entry : entries) {
     entry.page =
-        static_cast<std::uint32_t>(pair().allocate(layout.total_bytes) / NKV_PAGE_GRAIN_BYTES);
+        static_cast<std::uint32_t>(pair().allocate(list_.page_bytes) / NKV_PAGE_GRAIN_BYTES);
   }
   std::ranges::reverse(entries);
   entries.back().page = entries.front().page;
+  const auto expect_refused = [this](const auto& command, std::size_t field) {
+    const DevicePair::Completions done = pair().run(command);
+    EXPECT_EQ(describe(done.subject), describe(done.model));
+    EXPECT_EQ(done.subject.status, NKV_STATUS_BAD_FIELD);
+    EXPECT_EQ(done.subject.detail, field);
+    EXPECT_EQ(pair().subject().device().read_csr(NKV_REG_DEVICE_STATUS),
+              NKV_REG_DEVICE_STATUS_READY_MASK);
+  };
+  nkv_append_command append{};
+  append.opcode = NKV_OPCODE_APPEND;
+  append.v_form = NKV_ROW_FORM_NONE;
+  append.head_dim = kDim;
+  append.key_stride = 1;
+  append.tokens = kEntries * NKV_PAGE_TOKENS;
+  append.keys = pair().allocate(append.tokens + 2 * kDim);
   append.page_list = pair().store(std::span<const nkv_page_entry>(entries));
-  const DevicePair::Completions done = pair().run(append);
-  EXPECT_EQ(describe(done.subject), describe(done.model));
-  EXPECT_EQ(done.subject.status, NKV_STATUS_BAD_FIELD);
-  EXPECT_EQ(done.subject.detail, offsetof(nkv_append_command, page_list));
-  EXPECT_EQ(pair().subject().device().read_csr(NKV_REG_DEVICE_STATUS),
-            NKV_REG_DEVICE_STATUS_READY_MASK);
+  expect_refused(append, offsetof(nkv_append_command, page_list));
+  // The same page over and over.
+  const nkv_page_entry page = *pair().model().at<nkv_page_entry>(list_.page_list);
+  const std::vector<nkv_page_entry> sources(kEntries, page);
+  nkv_pages_command copy{};
+  copy.opcode = NKV_OPCODE_COPY;
+  copy.count = kEntries;
+  copy.source = pair().store(std::span<const nkv_page_entry>(sources));
+  copy.destination = append.page_list;
+  expect_refused(copy, offsetof(nkv_pages_command, destination));
 }
 
 // Its entries are taken up in parts, of as many as the engine keeps: here all of the same page, but

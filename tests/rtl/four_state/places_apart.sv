@@ -10,6 +10,7 @@ module harness (
   logic [4:0] left_q;
   logic begun_q, apart;
   logic put;
+  logic [9:0] unused_place, unused_extent;
   assign put = begun_q && left_q != '0 && random_i[0];
 
   nkv_places_apart #(
@@ -24,7 +25,10 @@ module harness (
     .place_i (random_i[25:16]),
     .judge_i (begun_q && left_q == '0),
     .done_o  (data_valid_o),
-    .apart_o (apart)
+    .apart_o (apart),
+    .look_i  ('0),
+    .place_o (unused_place),
+    .extent_o(unused_extent)
   );
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin

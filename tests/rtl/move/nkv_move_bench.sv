@@ -34,7 +34,8 @@ module nkv_move_bench
   logic           visits_given, visit_valid, visit_ready, visits_end, given_valid, given_end;
   logic           built_valid, built_ready;
   logic           unused_erase_valid, unused_appended, unused_load, unused_rows_valid;
-  logic           unused_rows_ready, unused_judges;
+  logic           unused_rows_ready;
+  logic [1:0]     unused_judges;
   outcome_t       unused_outcome;
   list_load_t     unused_list;
   page_index_t    unused_page;
@@ -68,6 +69,7 @@ module nkv_move_bench
     .list_o         (list),
     .loaded_i       (loaded),
     .poisoned_i     (poisoned),
+    .judges_o       (unused_judges[0]),
     .looks_o        (looks),
     .page_o         (move_page),
     .entry_i        (entry),
@@ -112,7 +114,7 @@ module nkv_move_bench
     .list_o         (unused_list),
     .loaded_i       (1'b0),
     .poisoned_i     (1'b0),
-    .judges_o       (unused_judges),
+    .judges_o       (unused_judges[1]),
     .page_o         (unused_page),
     .entry_i        ('0),
     .request_valid_o(unused_rows_valid),
