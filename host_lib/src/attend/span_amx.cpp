@@ -34,7 +34,7 @@ constexpr std::size_t kStep = 2 * kTileRows;  ///< Channels or tokens that a pro
 constexpr std::size_t kRowsOfValues = kTileRows / 2;
 
 /// Below it a tile is mostly empty, and memory is waited for anyway.
-constexpr std::size_t kLeastRows = 5;
+constexpr std::size_t kLeastRows = 3;
 
 /// What LDTILECFG reads.
 struct alignas(64) TileShapes {
