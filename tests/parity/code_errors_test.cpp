@@ -72,13 +72,7 @@ class CodeErrorParityTest : public testing::TestWithParam<std::string> {
     pages.opcode = NKV_OPCODE_COPY;
     pages.destination = places_;
     expect_same(pages);
-    nkv_read_command read{};
-    read.opcode = NKV_OPCODE_READ;
-    read.tensor = NKV_TENSOR_BOTH;
-    read.page_list = list_.page_list;
-    read.count = list_.tokens;
-    read.result = result_;
-    expect_same(read);
+    expect_same(read(NKV_TENSOR_BOTH));
     nkv_gather_command gather{};
     gather.opcode = NKV_OPCODE_GATHER;
     gather.tensor = NKV_TENSOR_BOTH;
@@ -93,15 +87,12 @@ class CodeErrorParityTest : public testing::TestWithParam<std::string> {
   }
 
   void expect_same_of_codes() {
-    nkv_read_command read{};
-    read.opcode = NKV_OPCODE_READ;
-    read.flags = NKV_READ_FLAG_CODES;
-    read.page_list = list_.page_list;
-    read.count = list_.tokens;
-    read.result = result_;
     for (const std::uint8_t tensor : {NKV_TENSOR_KEYS, NKV_TENSOR_VALUES, NKV_TENSOR_BOTH}) {
-      read.tensor = tensor;
-      for (read.planes = 1; read.planes <= NKV_KEY_CODE_PLANES; ++read.planes) expect_same(read);
+      nkv_read_command coded = read(tensor);
+      coded.flags = NKV_READ_FLAG_CODES;
+      for (coded.planes = 1; coded.planes <= NKV_KEY_CODE_PLANES; ++coded.planes) {
+        expect_same(coded);
+      }
     }
     nkv_pages_command pages{};
     pages.source = list_.page_list;
@@ -119,6 +110,16 @@ class CodeErrorParityTest : public testing::TestWithParam<std::string> {
     capped.byte_cap = 100;
     expect_same(capped);
     expect_same(topk(NKV_SELECT_STATISTICAL));
+  }
+
+  [[nodiscard]] nkv_read_command read(std::uint8_t tensor) const {
+    nkv_read_command read{};
+    read.opcode = NKV_OPCODE_READ;
+    read.tensor = tensor;
+    read.page_list = list_.page_list;
+    read.count = list_.tokens;
+    read.result = result_;
+    return read;
   }
 
   [[nodiscard]] nkv_attend_command attend(std::uint8_t mode) const {

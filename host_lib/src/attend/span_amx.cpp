@@ -352,15 +352,8 @@ ScoreSpan score_span_amx(const SpanShape& shape) {
 
 AttendSpan attend_span_amx(const SpanShape& shape) {
   if (attend_span_avx512(shape) == nullptr || !is_granted()) return nullptr;
-  switch (shape.layout) {
-    case BlockLayout::kRows:
-      return attend_span<BlockLayout::kRows>;
-    case BlockLayout::kChannelMajor:
-      return attend_span<BlockLayout::kChannelMajor>;
-    case BlockLayout::kTiles:
-      return attend_span<BlockLayout::kTiles>;
-  }
-  return nullptr;
+  return of_layout(shape.layout, attend_span<BlockLayout::kRows>,
+                   attend_span<BlockLayout::kChannelMajor>, attend_span<BlockLayout::kTiles>);
 }
 
 }  // namespace nearkv

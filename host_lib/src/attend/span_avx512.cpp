@@ -74,15 +74,8 @@ ScoreSpan score_span_avx512(const SpanShape& shape) {
 
 AttendSpan attend_span_avx512(const SpanShape& shape) {
   if (!takes_keys(shape) || !fits(shape.value_dim)) return nullptr;
-  switch (shape.layout) {
-    case BlockLayout::kRows:
-      return attend_span<BlockLayout::kRows>;
-    case BlockLayout::kChannelMajor:
-      return attend_span<BlockLayout::kChannelMajor>;
-    case BlockLayout::kTiles:
-      return attend_span<BlockLayout::kTiles>;
-  }
-  return nullptr;
+  return of_layout(shape.layout, attend_span<BlockLayout::kRows>,
+                   attend_span<BlockLayout::kChannelMajor>, attend_span<BlockLayout::kTiles>);
 }
 
 void order_values_bf16(const SpanShape& shape, std::size_t rows, float* values) {

@@ -148,6 +148,20 @@ inline Part seen_values(const Span& span, std::size_t dim, const Part& values, B
   return dim % 32 == 0 && dim <= NKV_MAX_HEAD_DIM;
 }
 
+/// Of three kernels the one for a layout.
+inline AttendSpan of_layout(BlockLayout layout, AttendSpan rows, AttendSpan channels,
+                            AttendSpan tiles) {
+  switch (layout) {
+    case BlockLayout::kRows:
+      return rows;
+    case BlockLayout::kChannelMajor:
+      return channels;
+    case BlockLayout::kTiles:
+      return tiles;
+  }
+  return nullptr;
+}
+
 /// AttendSpan by what multiplies: `score` is a ScoreSpan, and `add` adds weighted values to all
 /// rows.
 template <BlockLayout kLayout, typename Score, typename Add>
