@@ -109,6 +109,7 @@ class SpanKernels : public testing::TestWithParam<std::tuple<Kernels, BlockLayou
 TEST_P(SpanKernels, SumTwoSpansAsThePortableOneDoes) {
   const Kernels kernels = std::get<0>(GetParam());
   Random random = case_random(0);
+  SpanScope scope;  // Of all shapes and numbers of rows: a kernel is to see that they change.
   for (const std::size_t dim : {32U, 64U, 96U, 128U, 256U}) {
     const SpanShape shape = shape_of(dim);
     const AttendSpan attend = kernels.attend(shape);
@@ -132,8 +133,12 @@ TEST_P(SpanKernels, SumTwoSpansAsThePortableOneDoes) {
         }
         for (std::size_t i = 0; i < 2; ++i) {
           const Span* const next = i == 0 ? &spans[1] : nullptr;
-          attend(shape, asked, spans[i], next, own.view());
-          attend_span_portable(shape, asked, spans[i], next, portable.view());
+          SpanQuery fewer = asked;
+          fewer.count = (rows() + 1) / 2;
+          Sums others(rows(), dim);
+          attend(shape, fewer, spans[i], next, others.view(), &scope);
+          attend(shape, asked, spans[i], next, own.view(), &scope);
+          attend_span_portable(shape, asked, spans[i], next, portable.view(), &scope);
         }
         order_values_bf16(shape, rows(), own.values.data());
         for (std::size_t row = 0; row < rows(); ++row) {
@@ -164,8 +169,9 @@ TEST_P(SpanKernels, ScoreTokensThatAreNotSeen) {
   span.keys = block.keys();
   span.seen = 0;
   alignas(64) float scores[kSpanRows * kSpanTokens];
+  SpanScope scope;
   score(shape, {reinterpret_cast<const std::byte*>(query.data()), rows(), 1, 0}, span, nullptr,
-        scores);
+        scores, &scope);
   const auto number = [](Bf16 bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); };
   const auto* const keys = reinterpret_cast<const Bf16*>(block.keys());
   for (std::size_t row = 0; row < rows(); ++row) {

@@ -62,12 +62,13 @@ class DenseAttention {
     context_.workers->for_each(
         pages, in_order ? kPagesOfPart : whole_pages_at_a_time(pages, workers),
         [&](unsigned member, std::size_t begin, std::size_t end) {
+          SpanScope scope;
           for (std::size_t page = begin; page < end && !fault.precludes(page); ++page) {
             const std::uint64_t mask = context_.visibility.mask(page);
             if (mask == 0) continue;
             DensePart& part = parts_[in_order ? page / kPagesOfPart : member];
             const Status status =
-                attend(page, mask, with_bf16, &(*context_.scratch)[member], &part);
+                attend(page, mask, with_bf16, &(*context_.scratch)[member], &scope, &part);
             if (status != Status::kOk) fault.record(page, status);
           }
         });
@@ -95,7 +96,7 @@ class DenseAttention {
 
  private:
   Status attend(std::size_t page, std::uint64_t mask, bool with_bf16, DenseScratch* scratch,
-                DensePart* part) {
+                SpanScope* scope, DensePart* part) {
     PageView view;
     const Status status = open_rows(context_, page, request_.value_dim, &view, &part->read);
     if (status != Status::kOk) return status;
@@ -110,7 +111,7 @@ class DenseAttention {
     SoftmaxState& state = is_bf16 ? part->bf16 : part->other;
     if (state.dim == 0) state.reset(query_.rows, dim);
     if (is_bf16) {
-      bf16_.attend(view, taking_part, next, &scratch->bf16, &state);
+      bf16_.attend(view, taking_part, next, &scratch->bf16, scope, &state);
     } else {
       scratch->reserve(query_.rows);
       attend_page(query_, view, taking_part, next, scratch, &state);

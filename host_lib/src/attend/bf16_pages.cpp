@@ -90,7 +90,7 @@ bool Bf16Pages::takes(const PageView& page) const {
 }
 
 void Bf16Pages::attend(const PageView& page, std::uint64_t visible, const std::byte* next,
-                       Bf16Tiles* tiles, SoftmaxState* state) const {
+                       Bf16Tiles* tiles, SpanScope* scope, SoftmaxState* state) const {
   if (visible == 0) return;
   if (next != nullptr) {
     fetch_head(page, next, {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_V_EXPONENTS});
@@ -112,12 +112,12 @@ void Bf16Pages::attend(const PageView& page, std::uint64_t visible, const std::b
     const SpanQuery query{reinterpret_cast<const std::byte*>(rows_.data() + row * dim_),
                           std::min(group_ - row, kSpanRows), factor_, soft_cap_};
     attend_span(shape, query, span, row == 0 ? &span_after : nullptr,
-                {&state->maximum[row], &state->sum[row], state->values(row).data()});
+                {&state->maximum[row], &state->sum[row], state->values(row).data()}, scope);
   }
 }
 
 bool Bf16Pages::score(const PageView& page, const std::byte* next, Bf16Tiles* tiles,
-                      float* scores) const {
+                      SpanScope* scope, float* scores) const {
   const RowSource source = page.keys();
   SpanShape shape = page_shape(dim_, 0, 0);
   shape.dtype = source.dtype;
@@ -131,8 +131,8 @@ bool Bf16Pages::score(const PageView& page, const std::byte* next, Bf16Tiles* ti
   for (std::size_t row = 0; row < group_; row += kSpanRows) {
     const SpanQuery query{reinterpret_cast<const std::byte*>(rows_.data() + row * dim_),
                           std::min(group_ - row, kSpanRows), factor_, 0};
-    score_span(shape, query, span, row == 0 ? &span_after : nullptr,
-               scores + row * NKV_PAGE_TOKENS);
+    score_span(shape, query, span, row == 0 ? &span_after : nullptr, scores + row * NKV_PAGE_TOKENS,
+               scope);
   }
   return true;
 }

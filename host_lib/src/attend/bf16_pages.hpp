@@ -41,11 +41,12 @@ class Bf16Pages {
   /// Adds the tokens of `visible` (bit t: token t) to `state`, whose dim is the value rows'. `next`
   /// is the page after this one, to be fetched ahead, or null. Checksums are the caller's business.
   void attend(const PageView& page, std::uint64_t visible, const std::byte* next, Bf16Tiles* tiles,
-              SoftmaxState* state) const;
+              SpanScope* scope, SoftmaxState* state) const;
 
   /// Dot products of the rows with all keys of a page, scores[row * PAGE_TOKENS + t], aligned to 64
   /// bytes; false, and nothing is done, for a page that it cannot take. `next` as in attend().
-  bool score(const PageView& page, const std::byte* next, Bf16Tiles* tiles, float* scores) const;
+  bool score(const PageView& page, const std::byte* next, Bf16Tiles* tiles, SpanScope* scope,
+             float* scores) const;
 
   /// Brings the channels of what attend() has summed into kernel order.
   static void order_channels(SoftmaxState* state);

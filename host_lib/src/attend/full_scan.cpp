@@ -132,6 +132,7 @@ struct SeenPage {
   PageView view;
   std::uint64_t tokens = 0;         ///< Those that take part.
   const std::byte* next = nullptr;  ///< The page after it, to be fetched ahead, or null.
+  SpanScope* scope = nullptr;       ///< Of the pages that a worker reads in a row.
 };
 
 /// Opens every page of which `wanted(page)` has a token, verifies its rows and hands it to
@@ -145,12 +146,14 @@ Outcome visit_pages(const PageList& list, const std::function<std::uint64_t(std:
   workers->for_each(
       list.pages(), whole_pages_at_a_time(list.pages(), workers->size()),
       [&](unsigned member, std::size_t begin, std::size_t end) {
+        SpanScope scope;
         for (std::size_t page = begin; page < end && !fault.precludes(page); ++page) {
           const std::uint64_t mask = wanted(page);
           if (mask == 0) continue;
           SeenPage seen;
           seen.index = page;
           seen.next = list.peek(page + 1);
+          seen.scope = &scope;
           Status status = list.open(page, HeaderDepth::kRows, dim, 0, &seen.view);
           if (status == Status::kOk && raw_only && seen.view.header().k_form != NKV_ROW_FORM_RAW) {
             status = Status::kBadPage;
@@ -235,7 +238,7 @@ Outcome choose(const PageList& list, const Visibility& visibility, const Query& 
       list, [&](std::size_t page) { return visibility.mask(page); }, query.dim(), false, workers,
       result,
       [&](unsigned member, const SeenPage& page) {
-        const auto scores = rounded.score(page.view, page.next, &(*scratch)[member]);
+        const auto scores = rounded.score(page.view, page.next, &(*scratch)[member], page.scope);
         for (std::size_t row = 0; row < query.rows(); ++row) {
           const auto of_row = scores.subspan(row * NKV_PAGE_TOKENS, NKV_PAGE_TOKENS);
           Contenders& best = parts[member][row];

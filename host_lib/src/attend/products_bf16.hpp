@@ -11,10 +11,10 @@
 #include <cstring>
 
 #include "attend/span.hpp"
+#include "attend/span_ahead.hpp"
 
 namespace nearkv::bf16 {
 
-using Bf16 = std::uint16_t;
 inline constexpr std::size_t kLanes = 16;
 
 inline __m512 add_products(__m512 sum, __m512i a, __m512i b) {
@@ -25,11 +25,6 @@ inline __m512i broadcast_pair(const Bf16* from) {
   std::int32_t pair;
   std::memcpy(&pair, from, sizeof(pair));
   return _mm512_set1_epi32(pair);
-}
-/// Into the second-level cache: the first one waits for fewer lines at a time than memory's latency
-/// asks for, which halved the speed on a Zen 4.
-inline void fetch(const Bf16* from) {
-  _mm_prefetch(reinterpret_cast<const char*>(from), _MM_HINT_T1);
 }
 
 /// Sums of the lanes of sixteen vectors, four times four.
@@ -51,27 +46,25 @@ inline __m512 sums_of(const __m512 (&v)[4][4]) {
   return _mm512_add_ps(_mm512_shuffle_f32x4(x, y, 0x88), _mm512_shuffle_f32x4(x, y, 0xDD));
 }
 
-/// What a kernel reads of a span: its first element, and that of the span after it or null.
+/// What a kernel reads of a span.
 struct Part {
-  const Bf16* here;
-  const Bf16* next;
+  const Bf16* here;    ///< The first element.
   std::size_t stride;  ///< kRows: of a token. kChannelMajor: of a channel. kTiles: of a group.
 };
 
-// Scores of kRows query rows with `count` tokens: scores[row * kSpanTokens + token].
+// Scores of kRows query rows with `count` tokens: scores[row * kSpanTokens + token]. What `ahead`
+// has taken is fetched meanwhile.
 
 template <std::size_t kRows>
 inline void score_rows(const Part& keys, const Bf16* query, std::size_t dim, std::size_t count,
-                       float* scores) {
+                       Ahead* ahead, float* scores) {
+  ahead->spread(count / 4);
   for (std::size_t t = 0; t < count; t += kLanes) {
     __m512 sums[kRows][4][4];
 #pragma GCC unroll 4
     for (std::size_t u = 0; u < 4; ++u) {
       const Bf16* const row = keys.here + (t + 4 * u) * dim;
-      if (keys.next != nullptr) {
-        const Bf16* const next = keys.next + (row - keys.here);
-        for (std::size_t c = 0; c < 4 * dim; c += 32) fetch(next + c);
-      }
+      ahead->step();
       __m512 some[kRows][4];
 #pragma GCC unroll 4
       for (std::size_t r = 0; r < kRows; ++r) {
@@ -117,7 +110,8 @@ inline Ordered ordered(__m512 low, __m512 high) {
 
 template <std::size_t kRows>
 inline void score_channels(const Part& keys, const Bf16* query, std::size_t dim, std::size_t count,
-                           float* scores) {
+                           Ahead* ahead, float* scores) {
+  ahead->spread((count + 31) / 32 * (dim / 4));
   for (std::size_t t = 0; t < count; t += 32) {
     const bool is_half = count - t < 32;  // A block of 16, 48 .. tokens.
     const __mmask32 lanes = is_half ? 0xFFFFU : 0xFFFFFFFFU;
@@ -129,11 +123,7 @@ inline void score_channels(const Part& keys, const Bf16* query, std::size_t dim,
     }
     for (std::size_t c = 0; c < dim; c += 4) {
       const Bf16* const key = keys.here + c * keys.stride + t;
-      if (keys.next != nullptr) {
-        const Bf16* const next = keys.next + (key - keys.here);
-#pragma GCC unroll 4
-        for (std::size_t i = 0; i < 4; ++i) fetch(next + i * keys.stride);
-      }
+      ahead->step();
 #pragma GCC unroll 2
       for (std::size_t h = 0; h < 2; ++h) {
         const __m512i a = _mm512_maskz_loadu_epi16(lanes, key + 2 * h * keys.stride);
@@ -161,7 +151,8 @@ inline void score_channels(const Part& keys, const Bf16* query, std::size_t dim,
 
 template <std::size_t kRows>
 inline void score_tiles(const Part& keys, const Bf16* query, std::size_t dim, std::size_t count,
-                        float* scores) {
+                        Ahead* ahead, float* scores) {
+  ahead->spread((count + 31) / 32 * (dim / 4));
   for (std::size_t t = 0; t < count; t += 2 * kLanes) {
     const Bf16* const first = keys.here + t / kLanes * keys.stride;
     __m512 sums[kRows][2][2];
@@ -170,12 +161,12 @@ inline void score_tiles(const Part& keys, const Bf16* query, std::size_t dim, st
       sums[r][0][0] = sums[r][0][1] = sums[r][1][0] = sums[r][1][1] = _mm512_setzero_ps();
     }
     for (std::size_t c = 0; c < dim; c += 4) {
+      ahead->step();
 #pragma GCC unroll 2
       for (std::size_t h = 0; h < 2; ++h) {
 #pragma GCC unroll 2
         for (std::size_t g = 0; g < 2; ++g) {
           const Bf16* const key = first + g * keys.stride + (c + 2 * h) * kLanes;
-          if (keys.next != nullptr) fetch(keys.next + (key - keys.here));
           const __m512i pairs = load(key);
 #pragma GCC unroll 4
           for (std::size_t r = 0; r < kRows; ++r) {
@@ -209,13 +200,14 @@ struct Weights {
   }
 };
 
-// Adds kRows rows' weighted values of `count` tokens to their accumulators.
+// Adds kRows rows' weighted values of `count` tokens to their accumulators. What `ahead` has taken
+// is fetched meanwhile.
 
 /// kWide times 32 channels at a time, which stay in unpacked order: the low quarter of each 8
 /// channels, then the high one.
 template <std::size_t kRows, std::size_t kWide>
 inline void add_rows(const Part& values, const Weights& weights, std::size_t row, std::size_t dim,
-                     std::size_t count, std::size_t channel, float* accumulators) {
+                     std::size_t count, std::size_t channel, Ahead* ahead, float* accumulators) {
   const Bf16* const here = values.here + channel;
   __m512 sums[kRows][kWide][2];
 #pragma GCC unroll 8
@@ -228,14 +220,10 @@ inline void add_rows(const Part& values, const Weights& weights, std::size_t row
     }
   }
   for (std::size_t t = 0; t < count; t += 2) {
+    ahead->step();
 #pragma GCC unroll 2
     for (std::size_t w = 0; w < kWide; ++w) {
       const Bf16* const at = here + t * values.stride + 32 * w;
-      if (values.next != nullptr) {
-        const Bf16* const next = values.next + (at - values.here);
-        fetch(next);
-        fetch(next + values.stride);
-      }
       const __m512i a = load(at);
       const __m512i b = load(at + values.stride);
       const __m512i pairs_low = _mm512_unpacklo_epi16(a, b);
@@ -262,21 +250,24 @@ inline void add_rows(const Part& values, const Weights& weights, std::size_t row
 
 template <std::size_t kRows>
 inline void add_values_rows(const Part& values, const Weights& weights, std::size_t row,
-                            std::size_t dim, std::size_t count, float* accumulators) {
+                            std::size_t dim, std::size_t count, Ahead* ahead, float* accumulators) {
   constexpr std::size_t kWide = kRows <= 4 ? 2 : 1;
   std::size_t channel = 0;
+  ahead->spread((dim / (32 * kWide) + dim % (32 * kWide) / 32) * (count / 2));
   for (; channel + 32 * kWide <= dim; channel += 32 * kWide) {
-    add_rows<kRows, kWide>(values, weights, row, dim, count, channel, accumulators);
+    add_rows<kRows, kWide>(values, weights, row, dim, count, channel, ahead, accumulators);
   }
   for (; channel < dim; channel += 32) {
-    add_rows<kRows, 1>(values, weights, row, dim, count, channel, accumulators);
+    add_rows<kRows, 1>(values, weights, row, dim, count, channel, ahead, accumulators);
   }
 }
 
 /// Two times 16 channels at a time.
 template <std::size_t kRows>
 inline void add_values_tiles(const Part& values, const Weights& weights, std::size_t row,
-                             std::size_t dim, std::size_t count, float* accumulators) {
+                             std::size_t dim, std::size_t count, Ahead* ahead,
+                             float* accumulators) {
+  ahead->spread(dim / 32 * (count / 2));
   for (std::size_t channel = 0; channel < dim; channel += 2 * kLanes) {
     const Bf16* const here = values.here + channel / kLanes * values.stride;
     __m512 sums[kRows][2];
@@ -286,10 +277,10 @@ inline void add_values_tiles(const Part& values, const Weights& weights, std::si
       sums[r][1] = _mm512_loadu_ps(accumulators + r * dim + channel + kLanes);
     }
     for (std::size_t t = 0; t < count; t += 2) {
+      ahead->step();
 #pragma GCC unroll 2
       for (std::size_t g = 0; g < 2; ++g) {
         const Bf16* const at = here + g * values.stride + t * kLanes;
-        if (values.next != nullptr) fetch(values.next + (at - values.here));
         const __m512i pairs = load(at);
 #pragma GCC unroll 8
         for (std::size_t r = 0; r < kRows; ++r) {

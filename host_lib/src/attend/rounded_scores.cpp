@@ -52,10 +52,11 @@ RoundedScorer::RoundedScorer(std::span<const float> rows, std::size_t dim, int k
       bf16_(rows, dim) {}
 
 std::span<const float> RoundedScorer::score(const PageView& page, const std::byte* next,
-                                            DenseScratch* scratch) const {
+                                            DenseScratch* scratch, SpanScope* scope) const {
   scratch->reserve(rows());
   float* const scores = scratch->scores.get();
-  if (!bf16_.score(page, next, &scratch->bf16, scores)) score_page(portable_, page, next, scratch);
+  if (!bf16_.score(page, next, &scratch->bf16, scope, scores))
+    score_page(portable_, page, next, scratch);
   return {scores, rows() * NKV_PAGE_TOKENS};
 }
 

@@ -25,7 +25,7 @@ class RoundedScorer {
   /// Those of tokens that take no part may be anything, even NaN. `next` is the page after this
   /// one, to be fetched ahead, or null. Thread-safe.
   [[nodiscard]] std::span<const float> score(const PageView& page, const std::byte* next,
-                                             DenseScratch* scratch) const;
+                                             DenseScratch* scratch, SpanScope* scope) const;
 
   /// Two scores of a row that differ by more than this stand in the order of the exact ones.
   [[nodiscard]] float slack(std::size_t row) const { return slack_[row]; }

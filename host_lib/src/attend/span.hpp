@@ -54,16 +54,30 @@ struct RowSums {
   float* values = nullptr;   ///< [count][value_dim]: V weighed so.
 };
 
+/// A thread's spans in a row. A kernel shapes the processor's matrix tiles once for all of them,
+/// since that waits for whatever is under way; they are given back at the end. Until then nothing
+/// else may compute on the thread: other libraries shape tiles their own way.
+class SpanScope {
+ public:
+  SpanScope() = default;
+  ~SpanScope();
+  SpanScope(const SpanScope&) = delete;
+  SpanScope& operator=(const SpanScope&) = delete;
+
+  std::uint64_t tiles = 0;      ///< How a kernel has shaped them; 0: not at all.
+  void (*release)() = nullptr;  ///< Gives them back; null: there is nothing to.
+};
+
 /// Adds a span to `sums`, whose channels lie in the kernel's order; fetches the span `next`, which
 /// may be null, meanwhile.
 using AttendSpan = void (*)(const SpanShape& shape, const SpanQuery& query, const Span& span,
-                            const Span* next, const RowSums& sums);
+                            const Span* next, const RowSums& sums, SpanScope* scope);
 
 /// Dot products of the query's rows with the keys of a span's tokens, seen or not:
 /// scores[row * kSpanTokens + t], aligned to 64 bytes. Fetches the keys of the span `next`, which
 /// may be null, meanwhile.
 using ScoreSpan = void (*)(const SpanShape& shape, const SpanQuery& query, const Span& span,
-                           const Span* next, float* scores);
+                           const Span* next, float* scores, SpanScope* scope);
 
 /// By bf16 products; null where this machine or build has none, or for rows of another dtype or of
 /// a number of channels that is no multiple of 32. AMX's tiles where there are any, else AVX-512.
@@ -78,7 +92,7 @@ using ScoreSpan = void (*)(const SpanShape& shape, const SpanQuery& query, const
 
 /// By Google Highway on any processor, of every dtype and layout; channels keep their order.
 void attend_span_portable(const SpanShape& shape, const SpanQuery& query, const Span& span,
-                          const Span* next, const RowSums& sums);
+                          const Span* next, const RowSums& sums, SpanScope* scope);
 
 /// Puts the channels of `rows` rows from the order of those kernels into their own.
 void order_values_bf16(const SpanShape& shape, std::size_t rows, float* values);

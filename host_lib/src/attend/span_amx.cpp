@@ -59,31 +59,29 @@ std::size_t value_step(std::size_t tokens) { return tokens % kStep == 0 ? kStep 
 /// Rows of queries, filled up so that four of them make 16 bytes.
 std::size_t filled_rows(std::size_t rows) { return (rows + 3) / 4 * 4; }
 
-/// The thread's tiles, for as long as it lives: other libraries have other shapes.
-class Tiles {
- public:
-  Tiles(BlockLayout layout, const SpanQuery& query, const Span& span) {
-    TileShapes shapes;
-    const std::size_t step = value_step(span.count);
-    const std::size_t sums = 2 * rows_at_once(query.count);
-    const bool is_rows = layout == BlockLayout::kRows;
-    const std::size_t of_query = is_rows ? kTileRows : query.count;
-    const std::size_t of_query_bytes = is_rows ? kPairBytes * filled_rows(query.count) : kTileBytes;
-    shapes.set(0, kTileRows, kTileBytes);
-    shapes.set(1, step / 2, kTileBytes);
-    for (const std::size_t tile : {2U, 3U, 7U}) shapes.set(tile, of_query, of_query_bytes);
-    for (const std::size_t tile : {4U, 5U}) shapes.set(tile, sums, kTileBytes);
-    shapes.set(6, sums, step * sizeof(Bf16));
-    barrier();
-    _tile_loadconfig(&shapes);
-  }
-  ~Tiles() { _tile_release(); }
-  Tiles(const Tiles&) = delete;
-  Tiles& operator=(const Tiles&) = delete;
+/// The intrinsics do not say that tiles are loaded from memory.
+void barrier() { __asm__ volatile("" ::: "memory"); }
 
-  /// The intrinsics do not say that tiles are loaded from memory.
-  static void barrier() { __asm__ volatile("" ::: "memory"); }
-};
+/// Shapes the thread's tiles for a span, unless they are shaped so.
+void shape_tiles(BlockLayout layout, const SpanQuery& query, const Span& span, SpanScope* scope) {
+  const std::size_t step = value_step(span.count);
+  const bool is_rows = layout == BlockLayout::kRows;
+  const std::uint64_t wanted = std::uint64_t{query.count} << 8 | step << 1 | (is_rows ? 1U : 0U);
+  if (scope->tiles == wanted) return;
+  TileShapes shapes;
+  const std::size_t sums = 2 * rows_at_once(query.count);
+  const std::size_t of_query = is_rows ? kTileRows : query.count;
+  const std::size_t of_query_bytes = is_rows ? kPairBytes * filled_rows(query.count) : kTileBytes;
+  shapes.set(0, kTileRows, kTileBytes);
+  shapes.set(1, step / 2, kTileBytes);
+  for (const std::size_t tile : {2U, 3U, 7U}) shapes.set(tile, of_query, of_query_bytes);
+  for (const std::size_t tile : {4U, 5U}) shapes.set(tile, sums, kTileBytes);
+  shapes.set(6, sums, step * sizeof(Bf16));
+  barrier();
+  _tile_loadconfig(&shapes);
+  scope->tiles = wanted;
+  scope->release = [] { _tile_release(); };
+}
 
 /// out[i] = the lanes i of four vectors.
 inline void gather_lanes(const __m512 (&in)[4], __m512 (&out)[4]) {
@@ -144,13 +142,6 @@ void store_scores(const float* by_token, std::size_t count, float* scores) {
   }
 }
 
-/// Fetches what the next span has where this one has a tile's rows.
-inline void fetch_tile(const Part& part, const Bf16* here, std::size_t rows, std::size_t stride) {
-  if (part.next == nullptr) return;
-  const Bf16* const next = part.next + (here - part.here);
-  for (std::size_t row = 0; row < rows; ++row) fetch(next + row * stride);
-}
-
 /// Two vectors' elements by turns, as the rows of one tile and of another.
 inline void interleave(__m512i even, __m512i odd, Bf16* low, Bf16* high) {
   _mm512_store_si512(low, _mm512_unpacklo_epi16(even, odd));
@@ -164,7 +155,7 @@ struct TwoTiles {
 };
 
 void score_rows(const Part& keys, const Bf16* query, std::size_t rows, std::size_t dim,
-                std::size_t count, float* scores) {
+                std::size_t count, Ahead* ahead, float* scores) {
   alignas(64) float packed[NKV_MAX_HEAD_DIM / 2 * kTileRows];
   alignas(64) float by_token[kTileRows * kTileRows];
   const std::size_t row_bytes = kPairBytes * filled_rows(rows);
@@ -172,12 +163,13 @@ void score_rows(const Part& keys, const Bf16* query, std::size_t rows, std::size
   for (std::size_t c = 0; c < dim; c += kStep) {
     pack_query(query + c, dim, rows, packed + c / kStep * packed_step);
   }
-  Tiles::barrier();
+  barrier();
+  ahead->spread(count / kTileRows * (dim / kStep));
   for (std::size_t t = 0; t < count; t += kTileRows) {
     _tile_zero(3);
     for (std::size_t c = 0; c < dim; c += kStep) {
       const Bf16* const key = keys.here + t * dim + c;
-      fetch_tile(keys, key, kTileRows, dim);
+      ahead->step();
       _tile_loadd(0, key, dim * sizeof(Bf16));
       _tile_loadd(2, packed + c / kStep * packed_step, row_bytes);
       _tile_dpbf16ps(3, 0, 2);
@@ -188,8 +180,9 @@ void score_rows(const Part& keys, const Bf16* query, std::size_t rows, std::size
 }
 
 void score_channels(const Part& keys, const Bf16* query, std::size_t rows, std::size_t dim,
-                    std::size_t count, float* scores) {
+                    std::size_t count, Ahead* ahead, float* scores) {
   TwoTiles pairs;
+  ahead->spread((count + kStep - 1) / kStep * (dim / kStep) * 2);
   alignas(64) float sums[2][kTileRows * kTileRows];
   for (std::size_t t = 0; t < count; t += kStep) {
     const bool is_half = count - t < kStep;
@@ -198,14 +191,15 @@ void score_channels(const Part& keys, const Bf16* query, std::size_t rows, std::
     _tile_zero(7);
     for (std::size_t c = 0; c < dim; c += kStep) {
       const Bf16* const key = keys.here + c * keys.stride + t;
-      fetch_tile(keys, key, kStep, keys.stride);
+      ahead->step();
       for (std::size_t pair = 0; pair < kTileRows; ++pair) {
         const Bf16* const even = key + 2 * pair * keys.stride;
         interleave(_mm512_maskz_loadu_epi16(lanes, even),
                    _mm512_maskz_loadu_epi16(lanes, even + keys.stride), pairs.low[pair],
                    pairs.high[pair]);
       }
-      Tiles::barrier();
+      barrier();
+      ahead->step();
       _tile_loadd(2, query + c, dim * sizeof(Bf16));
       _tile_loadd(0, pairs.low, kTileBytes);
       _tile_dpbf16ps(3, 2, 0);
@@ -225,12 +219,13 @@ void score_channels(const Part& keys, const Bf16* query, std::size_t rows, std::
 }
 
 void score_tiles(const Part& keys, const Bf16* query, std::size_t dim, std::size_t count,
-                 float* scores) {
+                 Ahead* ahead, float* scores) {
+  ahead->spread(count / kTileRows * (dim / kStep));
   for (std::size_t t = 0; t < count; t += kTileRows) {
     _tile_zero(3);
     for (std::size_t c = 0; c < dim; c += kStep) {
       const Bf16* const key = keys.here + t / kLanes * keys.stride + c * kLanes;
-      fetch_tile(keys, key, kTileRows, kStep);
+      ahead->step();
       _tile_loadd(2, query + c, dim * sizeof(Bf16));
       _tile_loadd(0, key, kTileBytes);
       _tile_dpbf16ps(3, 2, 0);
@@ -240,23 +235,23 @@ void score_tiles(const Part& keys, const Bf16* query, std::size_t dim, std::size
 }
 
 template <BlockLayout kLayout>
-void score_loaded(const SpanShape& shape, const SpanQuery& query, const Span& span,
-                  const Span* next, float* scores) {
+void score_loaded(const SpanShape& shape, const SpanQuery& query, const Span& span, Ahead* ahead,
+                  float* scores) {
   const auto* const rows = reinterpret_cast<const Bf16*>(query.rows);
-  const Part keys = keys_of<kLayout>(shape, span, next);
+  const Part keys = keys_of<kLayout>(shape, span);
   if constexpr (kLayout == BlockLayout::kRows) {
-    score_rows(keys, rows, query.count, shape.key_dim, span.count, scores);
+    score_rows(keys, rows, query.count, shape.key_dim, span.count, ahead, scores);
   } else if constexpr (kLayout == BlockLayout::kChannelMajor) {
-    score_channels(keys, rows, query.count, shape.key_dim, span.count, scores);
+    score_channels(keys, rows, query.count, shape.key_dim, span.count, ahead, scores);
   } else {
-    score_tiles(keys, rows, shape.key_dim, span.count, scores);
+    score_tiles(keys, rows, shape.key_dim, span.count, ahead, scores);
   }
 }
 
 /// Adds what 32 channels of kRowsOfValues rows at most sum up to, from `row` on.
 template <BlockLayout kLayout>
 void add_channels(const Part& values, const Weights& weights, std::size_t row, std::size_t channel,
-                  std::size_t tokens) {
+                  std::size_t tokens, Ahead* ahead) {
   TwoTiles pairs;
   const std::size_t step = value_step(tokens);
   _tile_zero(4);
@@ -267,20 +262,19 @@ void add_channels(const Part& values, const Weights& weights, std::size_t row, s
     if constexpr (kLayout == BlockLayout::kTiles) {
       low = values.here + channel / kLanes * values.stride + t * kLanes;
       high = low + values.stride;
-      fetch_tile(values, low, step / 2, kStep);
-      fetch_tile(values, high, step / 2, kStep);
     } else {
       const Bf16* const value = values.here + t * values.stride + channel;
-      fetch_tile(values, value, step, values.stride);
       for (std::size_t pair = 0; pair < step / 2; ++pair) {
         const Bf16* const even = value + 2 * pair * values.stride;
         interleave(load(even), load(even + values.stride), pairs.low[pair], pairs.high[pair]);
       }
-      Tiles::barrier();
+      barrier();
     }
+    ahead->step();
     _tile_loadd(6, weights.high(row) + t, kSpanTokens * sizeof(Bf16));
     _tile_loadd(1, low, kTileBytes);
     _tile_dpbf16ps(4, 6, 1);
+    ahead->step();
     _tile_loadd(1, high, kTileBytes);
     _tile_dpbf16ps(5, 6, 1);
   }
@@ -288,15 +282,16 @@ void add_channels(const Part& values, const Weights& weights, std::size_t row, s
 
 template <BlockLayout kLayout>
 void add_loaded(const SpanShape& shape, const Part& values, const Weights& weights,
-                const SpanQuery& query, const Span& span, float* sums) {
+                const SpanQuery& query, const Span& span, Ahead* ahead, float* sums) {
   alignas(64) float products[2][kRowsOfValues][2][kTileRows];  // By tile, row, high and low.
   const std::size_t dim = shape.value_dim;
+  ahead->take(ahead->left());
+  ahead->spread((query.count + kRowsOfValues - 1) / kRowsOfValues * (dim / kStep) * 2 *
+                (span.count / value_step(span.count)));
   for (std::size_t row = 0; row < query.count; row += kRowsOfValues) {
-    Part part = values;
-    if (row != 0) part.next = nullptr;
     const std::size_t left = query.count - row;
     for (std::size_t channel = 0; channel < dim; channel += kStep) {
-      add_channels<kLayout>(part, weights, row, channel, span.count);
+      add_channels<kLayout>(values, weights, row, channel, span.count, ahead);
       _tile_stored(4, products[0], kTileBytes);
       _tile_stored(5, products[1], kTileBytes);
       for (std::size_t r = 0; r < left && r < kRowsOfValues; ++r) {
@@ -313,17 +308,26 @@ void add_loaded(const SpanShape& shape, const Part& values, const Weights& weigh
 
 template <BlockLayout kLayout>
 void attend_span(const SpanShape& shape, const SpanQuery& query, const Span& span, const Span* next,
-                 const RowSums& sums) {
-  if (query.count < kLeastRows) return attend_span_avx512(shape)(shape, query, span, next, sums);
-  const Tiles tiles(kLayout, query, span);
-  attend_by<kLayout>(score_loaded<kLayout>, add_loaded<kLayout>, shape, query, span, next, sums);
+                 const RowSums& sums, SpanScope* scope) {
+  if (query.count < kLeastRows) {
+    return attend_span_avx512(shape)(shape, query, span, next, sums, scope);
+  }
+  shape_tiles(kLayout, query, span, scope);
+  const AheadPlan plan = {Level::kFirst, 2, query.count, 3};
+  attend_by<kLayout>(score_loaded<kLayout>, add_loaded<kLayout>, plan, shape, query, span, next,
+                     sums);
 }
 
 void score_span(const SpanShape& shape, const SpanQuery& query, const Span& span, const Span* next,
-                float* scores) {
-  if (query.count < kLeastRows) return score_span_avx512(shape)(shape, query, span, next, scores);
-  const Tiles tiles(BlockLayout::kRows, query, span);
-  score_loaded<BlockLayout::kRows>(shape, query, span, next, scores);
+                float* scores, SpanScope* scope) {
+  if (query.count < kLeastRows) {
+    return score_span_avx512(shape)(shape, query, span, next, scores, scope);
+  }
+  shape_tiles(BlockLayout::kRows, query, span, scope);
+  Ahead ahead(region_of_keys<BlockLayout::kRows>(shape, next), {}, Level::kFirst);
+  ahead.take(ahead.left());
+  score_loaded<BlockLayout::kRows>(shape, query, span, &ahead, scores);
+  ahead.finish();
 }
 
 /// Whether the processor has AMX and the kernel lets this process use it, which it is asked once.

@@ -16,46 +16,55 @@ namespace {
 using namespace bf16;  // NOLINT(google-build-using-namespace): this file's own other half.
 
 template <BlockLayout kLayout>
-void score_span(const SpanShape& shape, const SpanQuery& query, const Span& span, const Span* next,
-                float* scores) {
+void score_loaded(const SpanShape& shape, const SpanQuery& query, const Span& span, Ahead* ahead,
+                  float* scores) {
   const auto* const rows = reinterpret_cast<const Bf16*>(query.rows);
   const std::size_t key_dim = shape.key_dim;
-  const Part keys = keys_of<kLayout>(shape, span, next);
+  const Part keys = keys_of<kLayout>(shape, span);
+  const std::size_t lines = ahead->taken();
   by_rows<4>(query.count, [&](std::size_t row, auto count) {
-    Part part = keys;
-    if (row != 0) part.next = nullptr;
+    ahead->take(lines * count / query.count);
     float* const to = scores + row * kSpanTokens;
     const Bf16* const some = rows + row * key_dim;
     if constexpr (kLayout == BlockLayout::kRows) {
-      score_rows<count>(part, some, key_dim, span.count, to);
+      score_rows<count>(keys, some, key_dim, span.count, ahead, to);
     } else if constexpr (kLayout == BlockLayout::kChannelMajor) {
-      score_channels<count>(part, some, key_dim, span.count, to);
+      score_channels<count>(keys, some, key_dim, span.count, ahead, to);
     } else {
-      score_tiles<count>(part, some, key_dim, span.count, to);
+      score_tiles<count>(keys, some, key_dim, span.count, ahead, to);
     }
   });
 }
 
 template <BlockLayout kLayout>
-void add_span(const SpanShape& shape, const Part& values, const Weights& weights,
-              const SpanQuery& query, const Span& span, float* sums) {
+void add_loaded(const SpanShape& shape, const Part& values, const Weights& weights,
+                const SpanQuery& query, const Span& span, Ahead* ahead, float* sums) {
   const std::size_t value_dim = shape.value_dim;
   by_rows<8>(query.count, [&](std::size_t row, auto count) {
-    Part part = values;
-    if (row != 0) part.next = nullptr;
+    ahead->take(ahead->left() * count / (query.count - row));
     float* const to = sums + row * value_dim;
     if constexpr (kLayout == BlockLayout::kTiles) {
-      add_values_tiles<count>(part, weights, row, value_dim, span.count, to);
+      add_values_tiles<count>(values, weights, row, value_dim, span.count, ahead, to);
     } else {
-      add_values_rows<count>(part, weights, row, value_dim, span.count, to);
+      add_values_rows<count>(values, weights, row, value_dim, span.count, ahead, to);
     }
   });
 }
 
 template <BlockLayout kLayout>
 void attend_span(const SpanShape& shape, const SpanQuery& query, const Span& span, const Span* next,
-                 const RowSums& sums) {
-  attend_by<kLayout>(score_span<kLayout>, add_span<kLayout>, shape, query, span, next, sums);
+                 const RowSums& sums, SpanScope* /*scope*/) {
+  constexpr AheadPlan kPlan = {Level::kSecond, 3, 2, 3};
+  attend_by<kLayout>(score_loaded<kLayout>, add_loaded<kLayout>, kPlan, shape, query, span, next,
+                     sums);
+}
+
+void score_span(const SpanShape& shape, const SpanQuery& query, const Span& span, const Span* next,
+                float* scores, SpanScope* /*scope*/) {
+  Ahead ahead(region_of_keys<BlockLayout::kRows>(shape, next), {}, Level::kSecond);
+  ahead.take(ahead.left());
+  score_loaded<BlockLayout::kRows>(shape, query, span, &ahead, scores);
+  ahead.finish();
 }
 
 /// Whether the processor has what this file is compiled for, and the keys suit it.
@@ -69,7 +78,7 @@ bool takes_keys(const SpanShape& shape) {
 
 ScoreSpan score_span_avx512(const SpanShape& shape) {
   const bool is_taken = takes_keys(shape) && shape.layout == BlockLayout::kRows;
-  return is_taken ? score_span<BlockLayout::kRows> : nullptr;
+  return is_taken ? score_span : nullptr;
 }
 
 AttendSpan attend_span_avx512(const SpanShape& shape) {

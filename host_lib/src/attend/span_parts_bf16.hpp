@@ -61,9 +61,10 @@ inline void by_rows(std::size_t rows, Call&& call) {
   }
 }
 
-/// Turns the scores of a row into weights, and lifts the row's maximum.
+/// Turns the scores of a row into weights, and lifts the row's maximum. Steps `ahead` once for 16
+/// tokens.
 inline void weigh(const SpanShape& shape, const SpanQuery& query, const Span& span, std::size_t row,
-                  const float* scores, const RowSums& sums, Bf16* high, Bf16* low) {
+                  const float* scores, const RowSums& sums, Ahead* ahead, Bf16* high, Bf16* low) {
   const std::size_t dim = shape.value_dim;
   const std::size_t vectors = span.count / kLanes;
   __m512 logits[kSpanTokens / kLanes];
@@ -89,6 +90,7 @@ inline void weigh(const SpanShape& shape, const SpanQuery& query, const Span& sp
   const __m512 maximum = _mm512_set1_ps(sums.maximum[row]);
   __m512 sum = _mm512_setzero_ps();
   for (std::size_t i = 0; i < vectors; ++i) {
+    ahead->step();
     const __m512 weight = exp2(_mm512_sub_ps(logits[i], maximum));
     const __m256i rounded = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(weight));
     const __m512 back = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(rounded), 16));
@@ -100,29 +102,44 @@ inline void weigh(const SpanShape& shape, const SpanQuery& query, const Span& sp
   sums.weight[row] += _mm512_reduce_add_ps(sum);
 }
 
-/// A span's keys, and those of the span after it.
 template <BlockLayout kLayout>
-inline Part keys_of(const SpanShape& shape, const Span& span, const Span* next) {
-  const auto at = [&](const Span& which) {
-    return reinterpret_cast<const Bf16*>(which.keys) +
-           which.token * (kLayout == BlockLayout::kChannelMajor ? 1 : shape.key_dim);
-  };
-  Part part{at(span), next != nullptr ? at(*next) : nullptr, shape.key_dim};
-  if (kLayout == BlockLayout::kChannelMajor) part.stride = shape.block_tokens;
+inline Part keys_of(const SpanShape& shape, const Span& span) {
+  const bool by_channel = kLayout == BlockLayout::kChannelMajor;
+  Part part{reinterpret_cast<const Bf16*>(span.keys), shape.key_dim};
+  part.here += span.token * (by_channel ? 1 : shape.key_dim);
+  if (by_channel) part.stride = shape.block_tokens;
   if (kLayout == BlockLayout::kTiles) part.stride = kLanes * shape.key_dim;
   return part;
 }
 
-/// A span's values, and those of the span after it.
 template <BlockLayout kLayout>
-inline Part values_of(const SpanShape& shape, const Span& span, const Span* next) {
+inline Part values_of(const SpanShape& shape, const Span& span) {
   // kTiles: of 16 channels, the pairs of tokens lie together, 16 by 16.
-  const std::size_t token = kLayout == BlockLayout::kTiles ? kLanes : shape.value_stride;
-  const auto at = [&](const Span& which) {
-    return reinterpret_cast<const Bf16*>(which.values) + which.token * token;
-  };
-  return {at(span), next != nullptr ? at(*next) : nullptr,
-          kLayout == BlockLayout::kTiles ? kLanes * shape.block_tokens : token};
+  const bool is_tiles = kLayout == BlockLayout::kTiles;
+  const std::size_t token = is_tiles ? kLanes : shape.value_stride;
+  return {reinterpret_cast<const Bf16*>(span.values) + span.token * token,
+          is_tiles ? kLanes * shape.block_tokens : token};
+}
+
+/// The keys of a span, which may be null or have none, as they are fetched.
+template <BlockLayout kLayout>
+inline Region region_of_keys(const SpanShape& shape, const Span* span) {
+  if (span == nullptr || span->keys == nullptr) return {};
+  const Part part = keys_of<kLayout>(shape, *span);
+  const std::size_t elements = span->count * shape.key_dim;
+  if (kLayout != BlockLayout::kChannelMajor) return {part.here, 1, elements, 0};
+  return {part.here, shape.key_dim, span->count, part.stride};
+}
+
+/// Likewise, of its values.
+template <BlockLayout kLayout>
+inline Region region_of_values(const SpanShape& shape, const Span* span) {
+  if (span == nullptr || span->values == nullptr) return {};
+  const Part part = values_of<kLayout>(shape, *span);
+  if (kLayout != BlockLayout::kTiles) {
+    return {part.here, span->count, shape.value_dim, part.stride};
+  }
+  return {part.here, shape.value_dim / kLanes, kLanes * span->count, part.stride};
 }
 
 /// Copies the values that are seen, and zeroes the others.
@@ -141,7 +158,7 @@ inline Part seen_values(const Span& span, std::size_t dim, const Part& values, B
           values.here[c / kLanes * values.stride + inside];
     }
   }
-  return {to, nullptr, kLayout == BlockLayout::kTiles ? kLanes * span.count : dim};
+  return {to, kLayout == BlockLayout::kTiles ? kLanes * span.count : dim};
 }
 
 [[gnu::always_inline]] inline bool fits(std::size_t dim) {
@@ -162,22 +179,39 @@ inline AttendSpan of_layout(BlockLayout layout, AttendSpan rows, AttendSpan chan
   return nullptr;
 }
 
-/// AttendSpan by what multiplies: `score` is a ScoreSpan, and `add` adds weighted values to all
-/// rows.
+/// How a kernel fetches the next span.
+struct AheadPlan {
+  Level level;
+  std::size_t score;  ///< About how long its steps take, beside one another.
+  std::size_t weigh;
+  std::size_t add;
+};
+
+/// AttendSpan by what multiplies: `score` sets the scores of all rows, and `add` adds weighted
+/// values to them; each fetches what `ahead` has taken for it.
 template <BlockLayout kLayout, typename Score, typename Add>
-inline void attend_by(Score score, Add add, const SpanShape& shape, const SpanQuery& query,
-                      const Span& span, const Span* next, const RowSums& sums) {
+inline void attend_by(Score score, Add add, const AheadPlan& plan, const SpanShape& shape,
+                      const SpanQuery& query, const Span& span, const Span* next,
+                      const RowSums& sums) {
   alignas(64) float scores[kSpanRows * kSpanTokens];
   alignas(64) Bf16 seen[kSpanTokens * NKV_MAX_HEAD_DIM];
   Weights weights;
-  score(shape, query, span, next, scores);
+  Ahead ahead(region_of_keys<kLayout>(shape, next), region_of_values<kLayout>(shape, next),
+              plan.level);
+  const std::size_t lines = ahead.left();
+  const std::size_t all = plan.score + plan.weigh + plan.add;
+  ahead.take(lines * plan.score / all);
+  score(shape, query, span, &ahead, scores);
+  ahead.take(lines * plan.weigh / all);
+  ahead.spread(query.count * (span.count / kLanes));
   for (std::size_t row = 0; row < query.count; ++row) {
-    weigh(shape, query, span, row, scores + row * kSpanTokens, sums, weights.numbers[row][0],
-          weights.numbers[row][1]);
+    weigh(shape, query, span, row, scores + row * kSpanTokens, sums, &ahead,
+          weights.numbers[row][0], weights.numbers[row][1]);
   }
-  Part values = values_of<kLayout>(shape, span, next);
+  Part values = values_of<kLayout>(shape, span);
   if (!span.is_whole()) values = seen_values<kLayout>(span, shape.value_dim, values, seen);
-  add(shape, values, weights, query, span, sums.values);
+  add(shape, values, weights, query, span, &ahead, sums.values);
+  ahead.finish();
 }
 
 }  // namespace nearkv::bf16

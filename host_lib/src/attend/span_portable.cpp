@@ -186,7 +186,7 @@ namespace nearkv {
 HWY_EXPORT(attend_span_target);
 
 void attend_span_portable(const SpanShape& shape, const SpanQuery& query, const Span& span,
-                          const Span* next, const RowSums& sums) {
+                          const Span* next, const RowSums& sums, SpanScope* /*scope*/) {
   HWY_DYNAMIC_DISPATCH(attend_span_target)(shape, query, span, next, sums);
 }
 

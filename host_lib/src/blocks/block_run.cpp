@@ -91,6 +91,7 @@ void RunKernel::attend(const BlockRun& run, const RowSums& sums) const {
   std::fill_n(sums.maximum, rows, -std::numeric_limits<float>::infinity());
   std::fill_n(sums.weight, rows, 0.0F);
   std::fill_n(sums.values, rows * run.cache->head_dim, 0.0F);
+  SpanScope scope;
   SeenSpan here;
   Span after;
   std::size_t token = run.first_token;
@@ -105,7 +106,7 @@ void RunKernel::attend(const BlockRun& run, const RowSums& sums) const {
     for (std::size_t head = 0; head < run.heads; ++head) {
       const Span of_next_head = moved(here.span, run.cache->head_stride_bytes);
       const Span* const next = head + 1 < run.heads ? &of_next_head : is_there ? &after : nullptr;
-      attend_head(run, head * head_rows, here, next, sums);
+      attend_head(run, head * head_rows, here, next, sums, &scope);
       here.span = of_next_head;
     }
     here.span = after;
@@ -114,22 +115,22 @@ void RunKernel::attend(const BlockRun& run, const RowSums& sums) const {
 }
 
 void RunKernel::attend_head(const BlockRun& run, std::size_t first_row, const SeenSpan& seen,
-                            const Span* next, const RowSums& sums) const {
+                            const Span* next, const RowSums& sums, SpanScope* scope) const {
   if (seen.by_all) {
-    attend(run, {first_row, run.queries.size() * run.group}, seen.span, next, sums);
+    attend(run, {first_row, run.queries.size() * run.group}, seen.span, next, sums, scope);
     return;
   }
   for (std::size_t query = 0; query < run.queries.size(); ++query) {
     Span its = seen.span;
     its.seen = seen_by(run.queries[query], run.window, seen.span, seen.token);
     if (its.seen == 0) continue;
-    attend(run, {first_row + query * run.group, run.group}, its, next, sums);
+    attend(run, {first_row + query * run.group, run.group}, its, next, sums, scope);
     next = nullptr;
   }
 }
 
 void RunKernel::attend(const BlockRun& run, const Rows& rows, const Span& span, const Span* next,
-                       const RowSums& sums) const {
+                       const RowSums& sums, SpanScope* scope) const {
   const std::size_t dim = shape_.key_dim;
   const AttendSpan attend_span =
       attend_span_bf16_ != nullptr ? attend_span_bf16_ : attend_span_portable;
@@ -138,7 +139,7 @@ void RunKernel::attend(const BlockRun& run, const Rows& rows, const Span& span, 
     const SpanQuery query{run.query + row * run.cache->row_bytes(), std::min(end - row, kSpanRows),
                           run.factor, run.soft_cap};
     attend_span(shape_, query, span, row == rows.first ? next : nullptr,
-                {sums.maximum + row, sums.weight + row, sums.values + row * dim});
+                {sums.maximum + row, sums.weight + row, sums.values + row * dim}, scope);
   }
 }
 

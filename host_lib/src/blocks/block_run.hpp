@@ -56,9 +56,9 @@ class RunKernel {
     std::size_t count = 0;
   };
   void attend_head(const BlockRun& run, std::size_t first_row, const SeenSpan& seen,
-                   const Span* next, const RowSums& sums) const;
+                   const Span* next, const RowSums& sums, SpanScope* scope) const;
   void attend(const BlockRun& run, const Rows& rows, const Span& span, const Span* next,
-              const RowSums& sums) const;
+              const RowSums& sums, SpanScope* scope) const;
 
   SpanShape shape_;
   AttendSpan attend_span_bf16_;  ///< Null: attend_span_portable().
