@@ -57,43 +57,44 @@ class _CpuBench:
         self._stream = torch.ones(_STREAM_BYTES // 8, dtype=torch.int64)
 
     def attention(self, kv: KvSet) -> Iterator[Result]:
-        """Dense attention beside a plain read and torch."""
-        pool = pool_of(kv, self._uri)
-        always = device_uri(self._uri, "1GiB", verify="always")
+        """Dense attention, to rows as they come and as DELTA4, beside a plain read and torch."""
         queries = kv.queries[:1]
         keys, values = kv.keys[None, None], kv.values[None, None]
-        dense = AttendCall(pool, kv, mode=AttendMode.DENSE)
-        checked = (
-            [AttendCall(pool_of(kv, always), kv, mode=AttendMode.DENSE)]
-            if self._can_compare
-            else []
-        )
-        stream, own, folded, *with_checks = interleave(
+
+        def dense(uri: str, **options: int) -> AttendCall:
+            return AttendCall(pool_of(kv, uri, **options), kv, mode=AttendMode.DENSE)
+
+        calls = {
+            "dense": dense(self._uri),
+            "dense_raw": dense(self._uri, k_form=RowForm.RAW, v_form=RowForm.RAW),
+        }
+        goals = {"dense": 0.85, "dense_raw": 0.85}
+        if self._can_compare:
+            calls["dense_verify_always"] = dense(device_uri(self._uri, "1GiB", verify="always"))
+            goals["dense_verify_always"] = 0.7 if kv.queries.shape[1] <= 4 else 0.6
+        stream, folded, *times = interleave(
             [
                 self._stream.sum,
-                dense,
                 # The query heads of a KV head as the query length: torch's fastest form.
                 lambda: functional.scaled_dot_product_attention(queries[None], keys, values),
-                *checked,
+                *calls.values(),
             ],
             repeat=self._repeat,
         )
+        samples_of = dict(zip(calls, times, strict=True))
         suffix = f"{kv.tokens // 1024}k_g{kv.queries.shape[1]}"
-        bandwidths = [("dense", own, 0.85)]
-        goal = 0.7 if kv.queries.shape[1] <= 4 else 0.6
-        bandwidths += [("dense_verify_always", samples, goal) for samples in with_checks]
-        for name, samples, goal in bandwidths:
+        for name, call in calls.items():
             yield self._result(
                 f"cpu/{name}_bandwidth_{suffix}",
-                samples.per_second(dense.near_bytes() / 1e9),
+                samples_of[name].per_second(call.near_bytes() / 1e9),
                 "GB/s",
                 peer="plain read",
                 beside=stream.per_second(_STREAM_BYTES / 1e9),
-                goal=Goal(">=", goal, of="ratio"),
+                goal=Goal(">=", goals[name], of="ratio"),
             )
         yield self._rate(
             f"cpu/dense_{suffix}",
-            own,
+            samples_of["dense"],
             peer="torch SDPA",
             beside=folded,
             goal=Goal(">=", 6, of="ratio"),
