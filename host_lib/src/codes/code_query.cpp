@@ -17,7 +17,6 @@ constexpr int kQueryBits = 23;
 constexpr int kWeightBits = 14;
 constexpr int kVarianceOfOnePlane = 59;
 constexpr int kSearchBits = 23;
-constexpr int kSearchVariance = 176;
 
 int bits_of(std::int64_t value) {
   return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(std::abs(value))));

@@ -21,6 +21,9 @@
 
 namespace nearkv {
 
+/// No variance of a search is larger (14.2).
+inline constexpr int kSearchVariance = 176;
+
 /// By what a variance is less after b planes than after one; after none, for rows without a factor.
 inline constexpr std::array<int, NKV_KEY_CODE_PLANES + 1> kKeyVariances = {kPlainVariance, 0, -33,
                                                                            -61, -84};

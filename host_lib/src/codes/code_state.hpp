@@ -172,12 +172,6 @@ class CodeState {
     if (query_->is_zero(row) || !has_key_factors_[page]) return kFlatVariance;
     return query_->variance(row) + 2 * (pages_[page].keys.top - kKeyCodes.factor_step * kTopFactor);
   }
-  [[nodiscard]] int variance(std::size_t page, std::size_t row, unsigned factor, int planes) const {
-    const int level = factor == 0 ? 0 : planes;
-    const int variance = lowest_variance(page, row) + 4 * static_cast<int>(factor) +
-                         kKeyVariances[static_cast<std::size_t>(level)];
-    return variance < kLeastVariance ? kLeastVariance : variance;
-  }
   void set_key_factors(std::size_t page, bool any) { has_key_factors_[page] = any ? 1 : 0; }
 
   static constexpr int kFlatVariance = -(1 << 20);

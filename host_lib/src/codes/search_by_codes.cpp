@@ -8,6 +8,8 @@
 #include "codes/best_by_codes.hpp"
 #include "codes/code_form.hpp"
 #include "codes/exact_logit.hpp"
+#include "codes/tokens_reaching.hpp"
+#include "codes/variance_tables.hpp"
 
 namespace nearkv {
 namespace {
@@ -17,11 +19,24 @@ constexpr std::int64_t kMostRadius = std::int64_t{1} << 40;
 
 using Scored = ScoredToken<std::int64_t>;
 
+/// How far above its logit a token may be, by variance.
+using Radii = StridedTable<std::int64_t, 4, kLeastVariance, kSearchVariance>;
+
+std::int64_t radius(unsigned z16, int variance) {
+  const Octaves deviation = octaves(variance >> 1);
+  return scale_saturating(Int128{z16} * kLog2E * deviation.mantissa, deviation.power - 4,
+                          kMostRadius);
+}
+
 /// One STATISTICAL command over a list that has been scanned.
 class CodeSearch {
  public:
   CodeSearch(const CodedQuestion& question, const SearchSpec& request, CodeScratch* scratch)
-      : question_(question), request_(request), scratch_(scratch), scored_(question.query.rows()) {}
+      : question_(question),
+        request_(request),
+        scratch_(scratch),
+        radii_([&](int variance) { return radius(request.z16, variance); }),
+        scored_(question.query.rows()) {}
 
   /// Ends early where scores are loud.
   Outcome run() {
@@ -99,13 +114,6 @@ class CodeSearch {
     }
   }
 
-  /// How far above its logit a token may be.
-  [[nodiscard]] std::int64_t radius(int variance) const {
-    const Octaves deviation = octaves(variance >> 1);
-    return scale_saturating(Int128{request_.z16} * kLog2E * deviation.mantissa, deviation.power - 4,
-                            kMostRadius);
-  }
-
   /// Of tokens whose key rows are not known, those that may yet be among the best.
   [[nodiscard]] std::uint64_t alive(std::size_t page, std::uint64_t tokens, int planes) {
     const CodedPage& coded = state().pages()[page];
@@ -114,16 +122,19 @@ class CodeSearch {
     for (std::size_t row = 0; row < thresholds_.size() && tokens != alive; ++row) {
       // The least R that is alive, by factor.
       std::array<std::int64_t, kFactors> least;
-      const std::int64_t octave =
+      const std::int64_t threshold =
+          thresholds_[row] - 2 -
           std::int64_t{state().row_page(page, row).octave} * (1 << kCodeLogitBits);
-      for (unsigned factor = 0; factor < kFactors; ++factor) {
-        least[factor] =
-            thresholds_[row] - 2 - octave - radius(state().variance(page, row, factor, planes));
+      const int lowest = state().lowest_variance(page, row);
+      const std::int64_t* const radii =
+          radii_.run(lowest + kKeyVariances[static_cast<std::size_t>(planes)]);
+      for (std::size_t factor = 0; factor < kFactors; ++factor) {
+        least[factor] = threshold - radii[factor];
       }
-      const std::int16_t* const above = state().above(page, row);
-      for_each_bit(tokens & ~alive, [&](std::size_t token) {
-        if (above[token] >= least[coded.keys.factor(token)]) alive |= std::uint64_t{1} << token;
-      });
+      least[0] = threshold - radii_.at(lowest + kPlainVariance);
+      const std::span<const std::int16_t, NKV_PAGE_TOKENS> above(state().above(page, row),
+                                                                 NKV_PAGE_TOKENS);
+      alive |= tokens & tokens_reaching(above, coded.keys.factors, least);
     }
     return alive;
   }
@@ -146,6 +157,7 @@ class CodeSearch {
   const CodedQuestion& question_;
   const SearchSpec& request_;
   CodeScratch* scratch_;
+  Radii radii_;
   std::vector<std::int64_t> thresholds_;
   std::vector<std::vector<Scored>> scored_;
 };
