@@ -470,6 +470,40 @@ TEST_P(PageKernelsTest, ChosenPlanes) {
   }
 }
 
+TEST_P(PageKernelsTest, WorstGranules) {
+  const std::size_t count = kTokens / granule_tokens(dim());
+  const std::size_t stride = count + 3;
+  for (int round = 0; round < 100; ++round) {
+    const std::size_t pages = 1 + random_() % 16;
+    const std::size_t rows = 1 + random_() % 9;
+    const int range = round % 4 == 0 ? 32767 : 400;
+    auto errors = random_numbers<std::int16_t>(pages * rows * count, -range, range, random_);
+    for (std::size_t i = 0; i < errors.size(); i += 1 + random_() % 3) errors[i] = kNoLog16;
+    std::vector<std::uint32_t> some;
+    for (std::uint32_t row = 0; row < rows; ++row) {
+      if (row == rows / 2 || random_() % 2 == 0) some.push_back(row);
+    }
+    const GranuleErrors all{errors.data(), pages, rows, count, some.data(), some.size(), 32};
+    std::array<std::vector<std::int16_t>, 2> of_pages;
+    std::array<std::vector<std::uint32_t>, 2> counts;
+    std::size_t which = 0;
+    expect_same<std::int16_t>(pages * stride,
+                              [&](const PageKernels& kernels, std::int16_t* largest) {
+                                ErrorBins bins{};
+                                of_pages[which].resize(pages);
+                                kernels.worst(all, largest, stride, of_pages[which].data(), bins);
+                                counts[which].assign(kErrorBins + 1, 0);
+                                for (const auto& set : bins) {
+                                  for (std::size_t bin = 0; bin <= kErrorBins; ++bin)
+                                    counts[which][bin] += set[bin];
+                                }
+                                ++which;
+                              });
+    EXPECT_EQ(of_pages[0], of_pages[1]);
+    EXPECT_EQ(counts[0], counts[1]);
+  }
+}
+
 TEST_P(PageKernelsTest, TotalsOfErrors) {
   const std::size_t count = kTokens / granule_tokens(dim());
   for (int round = 0; round < 100; ++round) {

@@ -118,20 +118,27 @@ void GranuleChooser::choose(int threshold, CodeChoice* choice) {
   choice->pages.clear();
   choice->key_planes = choice->value_planes = 0;
   for (std::uint32_t page = 0; page < state_->pages().size(); ++page) {
+    // Most pages hold nothing that is worth a read.
+    const bool has_keys = errors_->worst_key(page) >= key_worth;
+    const bool has_values = errors_->worst_value(page) >= value_worth;
+    if (!has_keys && !has_values) continue;
     const std::uint64_t coded = state_->pages()[page].coded();
-    if (coded == 0) continue;
     const std::int16_t* const errors = errors_->page_errors(page);
     const PageReads& reads = state_->reads()[page];
     PageChoice own{.page = page};
-    own.key_rows = choose_of(
-        {page, errors, state_->key_planes(page), coded & ~reads.key_rows}, key_levels, of_keys,
-        key_worth, [&](int now, int planes) { find_key_errors(page, key_worth, now, planes); },
-        &own.key_planes, &choice->key_planes);
-    own.value_rows = choose_of(
-        {page, errors + of_keys.count, state_->value_planes(page), coded & ~reads.value_rows},
-        value_levels, of_values, value_worth,
-        [&](int, int planes) { find_prices(page, value_worth, planes); }, &own.value_planes,
-        &choice->value_planes);
+    if (has_keys) {
+      own.key_rows = choose_of(
+          {page, errors, state_->key_planes(page), coded & ~reads.key_rows}, key_levels, of_keys,
+          key_worth, [&](int now, int planes) { find_key_errors(page, key_worth, now, planes); },
+          &own.key_planes, &choice->key_planes);
+    }
+    if (has_values) {
+      own.value_rows = choose_of(
+          {page, errors + of_keys.count, state_->value_planes(page), coded & ~reads.value_rows},
+          value_levels, of_values, value_worth,
+          [&](int, int planes) { find_prices(page, value_worth, planes); }, &own.value_planes,
+          &choice->value_planes);
+    }
     if (own.has_keys() || own.has_values()) choice->pages.push_back(own);
   }
 }

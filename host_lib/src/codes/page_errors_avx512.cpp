@@ -280,6 +280,42 @@ ChosenGranules choose_planes(const std::int16_t* errors, const std::uint8_t* own
   return chosen;
 }
 
+void worst(const GranuleErrors& errors, std::int16_t* of_granules, std::size_t stride,
+           std::int16_t* of_pages, ErrorBins& bins) {
+  const __m512i none = _mm512_set1_epi16(kNoLog16);
+  const __m512i least = _mm512_set1_epi16(kLeastErrorBin);
+  const __m512i most = _mm512_set1_epi16(kMostErrorBin);
+  const std::size_t page_errors = errors.rows * errors.count;
+  const std::int16_t* own = errors.errors;
+  for (std::size_t page = 0; page < errors.pages; ++page, own += page_errors) {
+    __m512i of_page = none;
+    for (std::size_t g = 0; g < errors.count; g += kHalf) {
+      const std::size_t left = errors.count - g < kHalf ? errors.count - g : kHalf;
+      const auto all = static_cast<__mmask32>(~0U >> (kHalf - left));
+      __m512i largest = none;
+      for (std::size_t i = 0; i < errors.some_count; ++i) {
+        largest = _mm512_mask_max_epi16(
+            largest, all, largest,
+            _mm512_maskz_loadu_epi16(all, own + errors.some[i] * errors.count + g));
+      }
+      _mm512_mask_storeu_epi16(of_granules + page * stride + g, all, largest);
+      of_page = _mm512_max_epi16(of_page, largest);
+      const __m512i bin = _mm512_sub_epi16(
+          _mm512_min_epi16(
+              _mm512_max_epi16(
+                  _mm512_srai_epi16(_mm512_subs_epi16(largest, _mm512_set1_epi16(errors.cost)), 2),
+                  least),
+              most),
+          least);
+      alignas(64) std::uint16_t places[kHalf];
+      _mm512_store_si512(places, _mm512_mask_mov_epi16(bin, _mm512_cmpeq_epi16_mask(largest, none),
+                                                       _mm512_set1_epi16(kErrorBins)));
+      for (std::size_t i = 0; i < left; ++i) ++bins[i % kBinSets][places[i]];
+    }
+    of_pages[page] = static_cast<std::int16_t>(_mm_extract_epi16(largest_of(of_page), 0));
+  }
+}
+
 std::uint64_t at_least(const std::int16_t* numbers, std::int16_t least) {
   const __m512i bound = _mm512_set1_epi16(least);
   return _mm512_cmpge_epi16_mask(load(numbers), bound) |
@@ -322,6 +358,7 @@ void avx512::set_error_kernels(PageKernels* kernels) {
   kernels->key_errors = key_errors;
   kernels->prices = prices;
   kernels->choose_planes = choose_planes;
+  kernels->worst = worst;
   kernels->at_least = at_least;
   kernels->sum_values = sum_values;
 }

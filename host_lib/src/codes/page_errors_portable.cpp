@@ -138,6 +138,25 @@ ChosenGranules choose_planes(const std::int16_t* errors, const std::uint8_t* own
   return chosen;
 }
 
+void worst(const GranuleErrors& errors, std::int16_t* of_granules, std::size_t stride,
+           std::int16_t* of_pages, ErrorBins& bins) {
+  for (std::size_t page = 0; page < errors.pages; ++page, of_granules += stride) {
+    of_pages[page] = kNoLog16;
+    for (std::size_t g = 0; g < errors.count; ++g) {
+      std::int16_t largest = kNoLog16;
+      for (std::size_t i = 0; i < errors.some_count; ++i) {
+        const std::size_t at = (page * errors.rows + errors.some[i]) * errors.count + g;
+        largest = std::max(largest, errors.errors[at]);
+      }
+      of_granules[g] = largest;
+      of_pages[page] = std::max(of_pages[page], largest);
+      const int bin = std::clamp((largest - errors.cost) >> 2, kLeastErrorBin, kMostErrorBin);
+      ++bins[g % kBinSets]
+            [largest == kNoLog16 ? kErrorBins : static_cast<std::size_t>(bin - kLeastErrorBin)];
+    }
+  }
+}
+
 std::uint64_t at_least(const std::int16_t* numbers, std::int16_t least) {
   std::uint64_t some = 0;
   for (std::size_t t = 0; t < kTokens; ++t) {
@@ -154,6 +173,7 @@ void set_error_kernels(PageKernels* kernels) {
   kernels->key_errors = key_errors;
   kernels->prices = prices;
   kernels->choose_planes = choose_planes;
+  kernels->worst = worst;
   kernels->at_least = at_least;
   kernels->sum_values = sum_values;
 }

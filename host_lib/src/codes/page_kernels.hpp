@@ -201,6 +201,27 @@ struct GranuleTerms {
   std::size_t value_count;
 };
 
+/// Errors of granules of pages that lie one behind the other, of rows of which some are looked at.
+struct GranuleErrors {
+  const std::int16_t* errors;  ///< [pages][rows][count], kNoLog16 where there is nothing.
+  std::size_t pages;
+  std::size_t rows;
+  std::size_t count;
+  const std::uint32_t* some;  ///< Rows.
+  std::size_t some_count;
+  std::int16_t cost;  ///< What a granule's plane takes, as a logarithm.
+};
+
+/// Granules by the error that they hold for each burst of a plane, in bins of a quarter of an
+/// octave. Behind them those that hold nothing.
+inline constexpr int kLeastErrorBin = -96;
+inline constexpr int kMostErrorBin = 80;
+inline constexpr std::size_t kErrorBins = kMostErrorBin - kLeastErrorBin + 1;
+/// Granules beside each other are counted apart: most of them are of one bin, and no count waits
+/// for the one before it.
+inline constexpr std::size_t kBinSets = 8;
+using ErrorBins = std::uint32_t[kBinSets][kErrorBins + 1];
+
 /// Powers of K and V at 24 fraction bits, and of a of granules with planes.
 struct GranuleTotals {
   std::uint64_t energy;
@@ -337,6 +358,11 @@ struct PageKernels {
   ChosenGranules (*choose_planes)(const std::int16_t* errors, const std::uint8_t* own,
                                   std::size_t count, const PlaneLevels& levels, std::int16_t worth,
                                   std::uint8_t* planes);
+
+  /// The largest of rows' errors: of granules, `stride` apart by page, and of pages. Counts
+  /// granules, each in one of the sets.
+  void (*worst)(const GranuleErrors& errors, std::int16_t* of_granules, std::size_t stride,
+                std::int16_t* of_pages, ErrorBins& bins);
 
   /// Which of a page's tokens have at least that.
   std::uint64_t (*at_least)(const std::int16_t* numbers, std::int16_t least);

@@ -47,6 +47,17 @@ inline __m128i sums_of(__m512i a, __m512i b, __m512i c, __m512i d) {
   return _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
 }
 
+/// The largest of 32 numbers, in the lowest place.
+inline __m128i largest_of(__m512i numbers) {
+  const __m256i four =
+      _mm256_max_epi16(_mm512_castsi512_si256(numbers), _mm512_extracti64x4_epi64(numbers, 1));
+  const __m128i two =
+      _mm_max_epi16(_mm256_castsi256_si128(four), _mm256_extracti128_si256(four, 1));
+  // The least of what is turned around, without sign.
+  const __m128i turn = _mm_set1_epi16(0x7FFF);
+  return _mm_xor_si128(_mm_minpos_epu16(_mm_xor_si128(two, turn)), turn);
+}
+
 /// 32 channels of a mean as 16-bit numbers, zero behind its own.
 inline __m512i load_mean(const std::int8_t* mean, std::size_t dim, std::size_t channel) {
   const std::size_t left = dim - channel;

@@ -28,17 +28,6 @@ class Weights {
   __m512i mantissas_[4];
 };
 
-/// The largest of 32 numbers, in the lowest place.
-__m128i largest_of(__m512i numbers) {
-  const __m256i four =
-      _mm256_max_epi16(_mm512_castsi512_si256(numbers), _mm512_extracti64x4_epi64(numbers, 1));
-  const __m128i two =
-      _mm_max_epi16(_mm256_castsi256_si128(four), _mm256_extracti128_si256(four, 1));
-  // The least of what is turned around, without sign.
-  const __m128i turn = _mm_set1_epi16(0x7FFF);
-  return _mm_xor_si128(_mm_minpos_epu16(_mm_xor_si128(two, turn)), turn);
-}
-
 /// H or W of 32 tokens of a page in a row.
 class TokenNumbers {
  public:

@@ -12,22 +12,66 @@ constexpr int kGoalBits = 24;
 constexpr int kCoherentParts = 640;
 constexpr std::int64_t kMostBase = std::int64_t{1} << 20;
 
+/// U of a bin's middle, and of what is left of a granule at a threshold.
+struct ErrorPowers {
+  std::array<std::int64_t, kErrorBins> of_bins;
+  std::array<std::int64_t, ErrorHistogram::kThresholds> of_thresholds;
+};
+
+const ErrorPowers& error_powers() {
+  static const ErrorPowers powers = [] {
+    ErrorPowers made{};
+    for (std::size_t i = 0; i < made.of_bins.size(); ++i) {
+      made.of_bins[i] = octaves_fixed(4 * (kLeastErrorBin + static_cast<int>(i)) + 2, kGoalBits);
+    }
+    for (std::size_t i = 0; i < made.of_thresholds.size(); ++i) {
+      made.of_thresholds[i] = octaves_fixed(
+          4 * (ErrorHistogram::kLeastThreshold + static_cast<int>(i)) - 32, kGoalBits);
+    }
+    return made;
+  }();
+  return powers;
+}
+
+/// Calls visit(first, end) for runs of pages with codes, at most kPagesAtATime of them.
+template <typename Visit>
+void for_each_coded_run(const CodeState& state, std::size_t begin, std::size_t end,
+                        const Visit& visit) {
+  while (begin < end) {
+    std::size_t next = begin;
+    const std::size_t last = std::min(end, begin + kPagesAtATime);
+    while (next < last && state.pages()[next].coded() != 0) ++next;
+    if (next > begin) visit(begin, next);
+    begin = next < last ? next + 1 : next;
+  }
+}
+
 }  // namespace
 
+void ErrorHistogram::add(const ErrorHistogram& other) {
+  for (std::size_t set = 0; set < kBinSets; ++set) {
+    for (std::size_t bin = 0; bin < kErrorBins; ++bin) bins_[set][bin] += other.bins_[set][bin];
+  }
+}
+
 ErrorHistogram::Left ErrorHistogram::left(int cut) const {
+  const auto& [of_bins, of_thresholds] = error_powers();
   Left left;
-  Int128 below = 0;  // Of the bins below the cut,
-  Int128 above = 0;  // and granules of the others.
-  for (const std::uint32_t count : counts_) above += count;
-  int bin = kLeastBin;
+  Int128 below = 0;        // Of the bins below the cut,
+  std::int64_t above = 0;  // and granules of the others.
+  std::array<std::uint32_t, kErrorBins> counts{};
+  for (const auto& set : bins_) {
+    for (std::size_t bin = 0; bin < kErrorBins; ++bin) counts[bin] += set[bin];
+  }
+  for (const std::uint32_t count : counts) above += count;
+  std::size_t bin = 0;
   for (std::size_t i = 0; i < left.size(); ++i) {
-    const int threshold = kLeastThreshold + static_cast<int>(i);
-    for (; bin < std::min(threshold + cut, kMostBin + 1); ++bin) {
-      const std::uint32_t count = counts_[static_cast<std::size_t>(bin - kLeastBin)];
-      below += Int128{count} * octaves_fixed(4 * bin + 2, kGoalBits);
-      above -= count;
+    const int cut_bin = kLeastThreshold + static_cast<int>(i) + cut - kLeastErrorBin;
+    for (; static_cast<int>(bin) < std::min(cut_bin, int{kErrorBins}); ++bin) {
+      below += Int128{counts[bin]} * of_bins[bin];
+      above -= counts[bin];
     }
-    left[i] = below + above * octaves_fixed(4 * threshold - 32, kGoalBits);
+    left[i] = below + Int128{above} * of_thresholds[i];
   }
   return left;
 }
@@ -45,6 +89,8 @@ void RowErrors::reset(const CodeState& state) {
   scales_.resize(state.pages().size());
   goals_.resize(rows_);
   distances_.resize(state.pages().size() * rows_);
+  worst_keys_.assign(state.pages().size(), kNoLog16);
+  worst_values_.assign(state.pages().size(), kNoLog16);
   totals_.assign(rows_, 0);
   left_.clear();
 }
@@ -135,13 +181,10 @@ void RowErrors::measure(const CodeState& state, const CodeSums& sums, int value_
   workers->for_each(state.pages().size(), kPagesAtATime,
                     [&](unsigned member, std::size_t begin, std::size_t end) {
                       const auto parts = std::span(parts_).subspan(member * rows_, rows_);
-                      while (begin < end) {
-                        std::size_t next = begin;
-                        const std::size_t last = std::min(end, begin + kPagesAtATime);
-                        while (next < last && state.pages()[next].coded() != 0) ++next;
-                        if (next > begin) measure_pages(state, begin, next, parts);
-                        begin = next < last ? next + 1 : next;
-                      }
+                      for_each_coded_run(state, begin, end,
+                                         [&](std::size_t first, std::size_t last) {
+                                           measure_pages(state, first, last, parts);
+                                         });
                     });
   left_.clear();
   for (std::size_t row = 0; row < rows_; ++row) {
@@ -162,38 +205,33 @@ int RowErrors::energy(const RowPage& page, std::size_t row) const {
   return static_cast<int>(std::clamp(base, -kMostBase, kMostBase));
 }
 
-void RowErrors::find_page_errors(std::size_t page) {
-  const auto raise = [&](const std::int16_t* energies, std::size_t count, std::int16_t* largest) {
-    std::fill_n(largest, count, kNoLog16);
-    for (const std::uint32_t row : left_) {
-      const std::int16_t* const own = energies + (page * rows_ + row) * count;
-      for (std::size_t g = 0; g < count; ++g) largest[g] = std::max(largest[g], own[g]);
-    }
-  };
-  std::int16_t* const largest = page_errors_.data() + page * (key_count_ + value_count_);
-  raise(key_energies_.data(), key_count_, largest);
-  raise(prices_.data(), value_count_, largest + key_count_);
-}
-
 std::array<ErrorHistogram, 2> RowErrors::count(const CodeState& state, Workers* workers) {
-  const int key_cost = log2_sixteenths(state.key_granules().bursts);
-  const int value_cost = log2_sixteenths(state.value_granules().bursts);
+  const auto errors_of = [&](const AlignedNumbers<std::int16_t>& energies, std::size_t count,
+                             std::size_t bursts, std::size_t first, std::size_t end) {
+    return GranuleErrors{.errors = energies.data() + first * rows_ * count,
+                         .pages = end - first,
+                         .rows = rows_,
+                         .count = count,
+                         .some = left_.data(),
+                         .some_count = left_.size(),
+                         .cost = static_cast<std::int16_t>(log2_sixteenths(bursts))};
+  };
+  const std::size_t stride = key_count_ + value_count_;
   counts_.assign(workers->size(), {});
-  workers->for_each(state.pages().size(), kPagesAtATime,
-                    [&](unsigned member, std::size_t begin, std::size_t end) {
-                      auto& [keys, values] = counts_[member];
-                      for (std::size_t page = begin; page < end; ++page) {
-                        if (state.pages()[page].coded() == 0) continue;
-                        find_page_errors(page);
-                        const std::int16_t* const errors = page_errors(page);
-                        for (std::size_t g = 0; g < key_count_; ++g) {
-                          if (errors[g] != kNoLog16) keys.count(errors[g] - key_cost);
-                        }
-                        for (std::size_t g = key_count_; g < key_count_ + value_count_; ++g) {
-                          if (errors[g] != kNoLog16) values.count(errors[g] - value_cost);
-                        }
-                      }
-                    });
+  workers->for_each(
+      state.pages().size(), kPagesAtATime,
+      [&](unsigned member, std::size_t begin, std::size_t end) {
+        auto& [keys, values] = counts_[member];
+        for_each_coded_run(state, begin, end, [&](std::size_t first, std::size_t last) {
+          std::int16_t* const largest = page_errors_.data() + first * stride;
+          kernels_->worst(
+              errors_of(key_energies_, key_count_, state.key_granules().bursts, first, last),
+              largest, stride, worst_keys_.data() + first, keys.bins());
+          kernels_->worst(
+              errors_of(prices_, value_count_, state.value_granules().bursts, first, last),
+              largest + key_count_, stride, worst_values_.data() + first, values.bins());
+        });
+      });
   std::array<ErrorHistogram, 2> all;
   for (const auto& [keys, values] : counts_) {
     all[0].add(keys);

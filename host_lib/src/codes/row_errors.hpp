@@ -16,24 +16,20 @@ namespace nearkv {
 /// Granules by the error that they hold for each burst of a plane.
 class ErrorHistogram {
  public:
-  void add(const ErrorHistogram& other) {
-    for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
-  }
-  void count(int error) {
-    ++counts_[static_cast<std::size_t>(std::clamp(error >> 2, kLeastBin, kMostBin) - kLeastBin)];
-  }
+  void add(const ErrorHistogram& other);
+  /// As PageKernels::worst counts them.
+  [[nodiscard]] ErrorBins& bins() { return bins_; }
 
-  /// What is left of the errors at each threshold, from kLeastThreshold to kMostBin, if granules
-  /// from `cut` bins above it are read: for each burst of a plane of one, 24 fraction bits.
-  using Left = std::array<Int128, 183>;
+  /// What is left of the errors at each threshold, from kLeastThreshold to kMostErrorBin, if
+  /// granules from `cut` bins above it are read: for each burst of a plane of one, 24 fraction
+  /// bits.
+  static constexpr int kLeastThreshold = -102;
+  static constexpr std::size_t kThresholds = kMostErrorBin - kLeastThreshold + 1;
+  using Left = std::array<Int128, kThresholds>;
   [[nodiscard]] Left left(int cut) const;
 
-  static constexpr int kLeastThreshold = -102;
-  static constexpr int kLeastBin = -96;
-  static constexpr int kMostBin = 80;
-
  private:
-  std::array<std::uint32_t, kMostBin - kLeastBin + 1> counts_{};
+  ErrorBins bins_{};
 };
 
 /// What each row's error is, and where.
@@ -65,6 +61,10 @@ class RowErrors {
     return page_errors_.data() + page * (key_count_ + value_count_);
   }
 
+  /// The largest of them of keys, and of values; kNoLog16 of a page without any.
+  [[nodiscard]] int worst_key(std::size_t page) const { return worst_keys_[page]; }
+  [[nodiscard]] int worst_value(std::size_t page) const { return worst_values_[page]; }
+
   /// d^2.
   [[nodiscard]] int distance(std::size_t page, std::size_t row) const {
     return distances_[page * rows_ + row];
@@ -82,7 +82,6 @@ class RowErrors {
                      std::span<Part> parts);
   void find_distances(const CodeState& state, std::size_t begin, std::size_t end, std::size_t row,
                       std::int32_t* distances) const;
-  void find_page_errors(std::size_t page);
 
   std::size_t rows_ = 0;
   const PageKernels* kernels_ = nullptr;
@@ -93,6 +92,8 @@ class RowErrors {
   AlignedNumbers<std::int16_t> key_energies_;  // K, as logs,
   AlignedNumbers<std::int16_t> prices_;        // and prices,
   AlignedNumbers<std::int16_t> page_errors_;   // and the largest ones, [pages].
+  std::vector<std::int16_t> worst_keys_;       // The largest of those of a page,
+  std::vector<std::int16_t> worst_values_;     // and of values.
   AlignedNumbers<std::int16_t> outputs_;       // o, [rows][padded].
   ValueScales scales_;
   std::vector<RowGoal> goals_;
