@@ -231,6 +231,20 @@ TEST_P(PageKernelsTest, SumsOfMeans) {
   }
 }
 
+TEST_P(PageKernelsTest, WeightsOfQueries) {
+  for (const int most : {0, 1, 7000, (1 << 29) - 1}) {
+    const auto exact = random_numbers<std::int32_t>(dim(), -most, most, random_);
+    std::array<RowWeights, 2> made{};
+    std::size_t which = 0;
+    expect_same<std::int16_t>(dim(), [&](const PageKernels& kernels, std::int16_t* weights) {
+      made[which++] = kernels.round_weights(exact.data(), dim(), weights);
+    });
+    EXPECT_EQ(made[0].power, made[1].power);
+    EXPECT_EQ(made[0].length, made[1].length);
+    EXPECT_EQ(made[0].total, made[1].total);
+  }
+}
+
 TEST_P(PageKernelsTest, TablesOfWeights) {
   const auto weights = random_numbers<std::int16_t>(dim(), -6000, 6000, random_);
   const std::size_t count = plane_tables(dim()) * kTableEntries;
@@ -286,6 +300,15 @@ TEST_P(PageKernelsTest, ScoresAndWeights) {
       shared[which++] = kernels.coded_shares(above.data(), range >> 8, of_values.data(), shares);
     });
     EXPECT_EQ(shared[0], shared[1]);
+    const std::int16_t least = number(range);
+    std::array<std::size_t, 2> found{};
+    which = 0;
+    expect_same<std::uint16_t>(kTokens, [&](const PageKernels& kernels, std::uint16_t* own) {
+      std::array<std::uint16_t, kTokens + 32> bins;
+      found[which] = kernels.bins(above.data(), some, least, 60000, bins.data());
+      std::copy_n(bins.data(), found[which++], own);
+    });
+    EXPECT_EQ(found[0], found[1]);
     EXPECT_EQ(page_kernels().largest(above.data(), some | 1),
               portable_page_kernels().largest(above.data(), some | 1));
   }

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <limits>
+#include <span>
 
 #include "codes/page_kernels.hpp"
 
@@ -21,18 +22,36 @@ struct PageBest {
 
 std::int64_t bin_of(std::int64_t below) { return std::min(below >> kBinBits, kBins - 1); }
 
-struct Candidate {
-  std::uint32_t page;
-  std::uint16_t token;
-  std::uint16_t bin;
-};
+/// The least score in bins up to `bin` of a page whose R of 0 lies so far below the largest logit.
+std::int64_t least_within(std::int64_t below, std::int64_t bin) {
+  return below - (bin << kBinBits) - ((1 << kBinBits) - 1);
+}
 
-/// Tokens in bins up to `bin` of a page whose R of 0 lies so far below the largest logit.
+/// Tokens in bins up to `bin` of such a page that has any there.
 std::uint64_t tokens_within(const std::int16_t* above, std::int64_t below, std::int64_t bin) {
   constexpr std::int64_t kLeast = std::numeric_limits<std::int16_t>::min();
   if (bin == kBins - 1) return ~std::uint64_t{0};
-  const std::int64_t least = below - (bin << kBinBits) - ((1 << kBinBits) - 1);
-  return page_kernels().at_least(above, static_cast<std::int16_t>(std::max(least, kLeast)));
+  const std::int64_t least = std::max(least_within(below, bin), kLeast);
+  return page_kernels().at_least(above, static_cast<std::int16_t>(least));
+}
+
+/// Counts a page's tokens by bin, in bins up to `bin`.
+void count_tokens(const std::int16_t* above, std::uint64_t tokens, std::int64_t below,
+                  std::int64_t bin, std::span<std::uint32_t> counts) {
+  std::array<std::uint16_t, NKV_PAGE_TOKENS + 32> bins;
+  // Scores that the last bin begins with may be any.
+  const std::int64_t least = std::max<std::int64_t>(least_within(below, std::min(bin, kBins - 2)),
+                                                    std::numeric_limits<std::int16_t>::min());
+  std::size_t count = 0;
+  if (least <= std::numeric_limits<std::int16_t>::max()) {
+    count = page_kernels().bins(above, tokens, static_cast<std::int16_t>(least),
+                                static_cast<std::uint16_t>(below), bins.data());
+  }
+  for (const std::uint16_t own : std::span(bins).first(count)) ++counts[own];
+  if (bin == kBins - 1) {
+    counts[kBins - 1] +=
+        static_cast<std::uint32_t>(std::popcount(tokens)) - static_cast<std::uint32_t>(count);
+  }
 }
 
 void add_best(const CodeState& state, std::size_t row, std::uint64_t count,
@@ -66,24 +85,21 @@ void add_best(const CodeState& state, std::size_t row, std::uint64_t count,
   };
   const std::int64_t enough = bin_that_holds();
   // What lies in these bins: few tokens of few pages.
-  std::vector<Candidate> candidates;
-  counts.fill(0);
-  for (std::size_t page = 0; page < pages; ++page) {
-    const std::uint64_t visible = state.pages()[page].visible;
-    if (visible == 0 || bin_of(largest - bests[page].largest) > enough) continue;
-    const std::int16_t* const above = state.above(page, row);
-    const std::int64_t of_page = largest - bests[page].octaves;
-    for_each_bit(visible & tokens_within(above, of_page, enough), [&](std::size_t t) {
-      const std::int64_t bin = bin_of(of_page - above[t]);
-      ++counts[static_cast<std::size_t>(bin)];
-      candidates.push_back({static_cast<std::uint32_t>(page), static_cast<std::uint16_t>(t),
-                            static_cast<std::uint16_t>(bin)});
-    });
-  }
+  std::fill_n(counts.begin(), enough + 1, 0);
+  const auto for_each_within = [&](std::int64_t bin, const auto& use) {
+    for (std::size_t page = 0; page < pages; ++page) {
+      const std::uint64_t visible = state.pages()[page].visible;
+      if (visible == 0 || bin_of(largest - bests[page].largest) > bin) continue;
+      use(page, visible, largest - bests[page].octaves);
+    }
+  };
+  for_each_within(enough, [&](std::size_t page, std::uint64_t visible, std::int64_t below) {
+    count_tokens(state.above(page, row), visible, below, enough, counts);
+  });
   const std::int64_t last = std::min(bin_that_holds(), enough);
-  for (const Candidate& candidate : candidates) {
-    if (candidate.bin <= last) (*tokens)[candidate.page] |= std::uint64_t{1} << candidate.token;
-  }
+  for_each_within(last, [&](std::size_t page, std::uint64_t visible, std::int64_t below) {
+    (*tokens)[page] |= visible & tokens_within(state.above(page, row), below, last);
+  });
 }
 
 }  // namespace

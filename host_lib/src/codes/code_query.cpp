@@ -8,13 +8,13 @@
 #include "codes/code_form.hpp"
 #include "codes/code_kernels.hpp"
 #include "codes/page_kernels.hpp"
+#include "codes/round_row.hpp"
 #include "codes/transform.hpp"
 
 namespace nearkv {
 namespace {
 
 constexpr int kQueryBits = 23;
-constexpr int kWeightBits = 14;
 constexpr int kVarianceOfOnePlane = 59;
 constexpr int kSearchBits = 23;
 
@@ -151,41 +151,28 @@ void CodeQuery::prepare_set(unsigned set) const {
   const auto minus = minus_signs(set);
   for (std::size_t row = 0; row < rows(); ++row) {
     const std::int32_t* const values = values_.data() + row * dim_;
+    std::int16_t* const weights = made.weights.data() + row * padded_;
     if (is_one_short_block(dim_)) {
       for (std::size_t c = 0; c < dim_; ++c) short_exact[c] = (values[c] ^ minus[c]) - minus[c];
       page_kernels().hadamard(short_exact.data(), dim_);
-      take_weights(std::span(std::as_const(short_exact)).first(dim_), row, &made);
+      take_weights(page_kernels().round_weights(short_exact.data(), dim_, weights), row, &made);
     } else {
       std::copy_n(values, dim_, exact.data());
       transform(std::span(exact).first(dim_), set);
-      take_weights(std::span(std::as_const(exact)).first(dim_), row, &made);
+      take_weights(round_row(std::span(std::as_const(exact)).first(dim_), weights), row, &made);
     }
-    page_kernels().tabulate(made.weights.data() + row * padded_, dim_,
-                            made.tables.data() + row * row_entries);
+    page_kernels().tabulate(weights, dim_, made.tables.data() + row * row_entries);
   }
 }
 
-/// Takes a row's T(q^) for its weights.
-template <typename T>
-void CodeQuery::take_weights(std::span<const T> exact, std::size_t row, SetRows* made) const {
-  std::int64_t sum = 0;
-  for (const T number : exact) sum += std::abs(std::int64_t{number});
-  const int power = std::max(0, bits_of(sum) - kWeightBits);
-  std::int16_t* const weights = made->weights.data() + row * padded_;
-  std::int32_t length = 0;
-  std::int32_t total = 0;
-  for (std::size_t c = 0; c < exact.size(); ++c) {
-    const auto weight =
-        static_cast<std::int32_t>(power == 0 ? exact[c] : ((exact[c] >> (power - 1)) + 1) >> 1);
-    length += std::abs(weight);
-    total += weight;
-    weights[c] = static_cast<std::int16_t>(weight);
-  }
-  made->power[row] = power;
-  made->length[row] = length;
-  made->total[row] = total;
+/// Takes down what a row's weights are made of.
+void CodeQuery::take_weights(const RowWeights& weights, std::size_t row, SetRows* made) const {
+  made->power[row] = weights.power;
+  made->length[row] = weights.length;
+  made->total[row] = weights.total;
   // Beyond these octaves they are all loud, or all zero.
-  const int octave = std::clamp(rows_[row].power + power + NKV_KEY_CODE_PLANES - 1, -4096, 4096);
+  const int octave =
+      std::clamp(rows_[row].power + weights.power + NKV_KEY_CODE_PLANES - 1, -4096, 4096);
   made->first_multiplier[row] = 16 * octave - kTopFactor * kKeyCodes.factor_step;
 }
 

@@ -102,8 +102,7 @@ class CodeQuery {
   void tabulate_multipliers();
   void prepare_row(const Query& query, std::size_t row, std::span<const std::int8_t> gains);
   void prepare_set(unsigned set) const;
-  template <typename T>
-  void take_weights(std::span<const T> exact, std::size_t row, SetRows* made) const;
+  void take_weights(const RowWeights& weights, std::size_t row, SetRows* made) const;
 
   /// m by sixteenths of octaves of factor, scale and set together.
   using MultiplierTable = StridedTable<std::int16_t, 2, -48 * 16, -20 * 16>;

@@ -237,6 +237,15 @@ inline constexpr std::size_t kTableBits = 5;
   return dim / 16 * 3 + (dim / 16 + kTableBits - 1) / kTableBits;
 }
 
+inline constexpr int kWeightBits = 14;  ///< That the sum of |w| takes, about.
+
+/// What makes weights w (12.1) of a row's T(q^), beside them.
+struct RowWeights {
+  int power;            ///< a
+  std::int32_t length;  ///< Sum of |w|,
+  std::int32_t total;   ///< and of w.
+};
+
 /// All functions of one kind of processor. Arrays of numbers a token have PAGE_TOKENS entries and
 /// are aligned for vectors.
 struct PageKernels {
@@ -267,6 +276,9 @@ struct PageKernels {
   void (*spreads)(const ScoreSums* sums, std::size_t count, std::int16_t* means,
                   std::int16_t* logs);
 
+  /// w of a row's T(q^), of a short block.
+  RowWeights (*round_weights)(const std::int32_t* exact, std::size_t dim, std::int16_t* weights);
+
   /// Tables of sums over a plane of a row's weights.
   void (*tabulate)(const std::int16_t* weights, std::size_t dim, std::int16_t* tables);
 
@@ -296,6 +308,12 @@ struct PageKernels {
   void (*value_logs)(const ErrorPage& page, const ErrorRow* rows, std::size_t count,
                      const GranuleTokens& granules, const ValueLengths& lengths,
                      const std::uint64_t* valued, std::int16_t* values, std::int16_t* shares);
+
+  /// Bins (14.1) of those of some tokens' scores that are at least `least`, in any order: as many
+  /// as it gives, none above 4095. R of 0 lies `below` the largest logit, whose lower 16 bits
+  /// count.
+  std::size_t (*bins)(const std::int16_t* scores, std::uint64_t tokens, std::int16_t least,
+                      std::uint16_t below, std::uint16_t* bins);
 
   /// The largest of scores of some tokens, of which there are any.
   std::int16_t (*largest)(const std::int16_t* scores, std::uint64_t tokens);

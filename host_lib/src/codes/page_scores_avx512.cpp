@@ -184,6 +184,32 @@ void mean_products(const std::int8_t* mean, const std::int16_t* halves, std::siz
   if (rows == 1) multiply_rows<1>(mean, halves, dim, padded, sums);
 }
 
+RowWeights round_weights(const std::int32_t* exact, std::size_t dim, std::int16_t* weights) {
+  const __m512i low = _mm512_set1_epi64(0xFFFFFFFFLL);
+  __m512i sums = _mm512_setzero_si512();
+  for (std::size_t c = 0; c < dim; c += 16) {
+    const __m512i own = _mm512_abs_epi32(load(exact + c));
+    sums = _mm512_add_epi64(
+        sums, _mm512_add_epi64(_mm512_and_si512(own, low), _mm512_srli_epi64(own, 32)));
+  }
+  const auto sum = static_cast<unsigned long long>(_mm512_reduce_add_epi64(sums));
+  const int bits = sum == 0 ? 0 : 64 - __builtin_clzll(sum);
+  const int power = bits > kWeightBits ? bits - kWeightBits : 0;
+  const __m128i first = _mm_cvtsi32_si128(power > 0 ? power - 1 : 0);
+  const __m128i last = _mm_cvtsi32_si128(power > 0 ? 1 : 0);
+  const __m512i half = _mm512_set1_epi32(power > 0 ? 1 : 0);
+  __m512i length = _mm512_setzero_si512();
+  __m512i total = _mm512_setzero_si512();
+  for (std::size_t c = 0; c < dim; c += 16) {
+    const __m512i own =
+        _mm512_sra_epi32(_mm512_add_epi32(_mm512_sra_epi32(load(exact + c), first), half), last);
+    length = _mm512_add_epi32(length, _mm512_abs_epi32(own));
+    total = _mm512_add_epi32(total, own);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(weights + c), _mm512_cvtepi32_epi16(own));
+  }
+  return {power, _mm512_reduce_add_epi32(length), _mm512_reduce_add_epi32(total)};
+}
+
 /// What five weights add to a sum, by their bits.
 void tabulate_five(const std::int16_t* weights, std::int16_t* table) {
   // Signs of two weights by bits 0 and 1, and by bits 2 and 3.
@@ -288,6 +314,7 @@ void avx512::set_score_kernels(PageKernels* kernels) {
   kernels->hadamard = hadamard;
   kernels->plane_sums = plane_sums;
   kernels->mean_products = mean_products;
+  kernels->round_weights = round_weights;
   kernels->tabulate = tabulate;
   kernels->score = score;
   kernels->look_up_some = look_up_some;

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "codes/page_kernels_portable.hpp"
+#include "codes/round_row.hpp"
 #include "codes/transform.hpp"
 
 namespace nearkv::portable {
@@ -43,6 +44,10 @@ void mean_products(const std::int8_t* mean, const std::int16_t* halves, std::siz
       sums[row].lower += mean[c] * halves[padded + c];
     }
   }
+}
+
+RowWeights round_weights(const std::int32_t* exact, std::size_t dim, std::int16_t* weights) {
+  return round_row(std::span(exact, dim), weights);
 }
 
 /// What five weights add to a sum, by their bits.
@@ -117,6 +122,7 @@ void set_score_kernels(PageKernels* kernels) {
   kernels->hadamard = hadamard_block<std::int32_t>;
   kernels->plane_sums = plane_sums;
   kernels->mean_products = mean_products;
+  kernels->round_weights = round_weights;
   kernels->tabulate = tabulate;
   kernels->score = score;
   kernels->look_up_some = look_up_some;

@@ -160,6 +160,22 @@ std::uint64_t coded_shares(const std::int16_t* drawn, std::int32_t top, const st
   return some;
 }
 
+std::size_t bins(const std::int16_t* scores, std::uint64_t tokens, std::int16_t least,
+                 std::uint16_t below, std::uint16_t* bins) {
+  std::size_t count = 0;
+  for (std::size_t half = 0; half < 2; ++half) {
+    const __m512i own = load(scores + kHalf * half);
+    const __mmask32 some =
+        _mm512_mask_cmpge_epi16_mask(half_of(tokens, half), own, _mm512_set1_epi16(least));
+    const __m512i distance =
+        _mm512_sub_epi16(_mm512_set1_epi16(static_cast<std::int16_t>(below)), own);
+    _mm512_storeu_si512(bins + count,
+                        _mm512_maskz_compress_epi16(some, _mm512_srli_epi16(distance, 4)));
+    count += static_cast<std::size_t>(__builtin_popcount(some));
+  }
+  return count;
+}
+
 std::int16_t largest(const std::int16_t* scores, std::uint64_t tokens) {
   const __m512i least = _mm512_set1_epi16(kNoLog16);
   const __m512i both =
@@ -173,6 +189,7 @@ std::int16_t largest(const std::int16_t* scores, std::uint64_t tokens) {
 void avx512::set_weight_kernels(PageKernels* kernels) {
   kernels->weigh = weigh;
   kernels->coded_shares = coded_shares;
+  kernels->bins = bins;
   kernels->largest = largest;
 }
 

@@ -61,6 +61,16 @@ void weigh(const std::int16_t* above, const DrawnPage& page, const DrawnRow* row
   }
 }
 
+std::size_t bins(const std::int16_t* scores, std::uint64_t tokens, std::int16_t least,
+                 std::uint16_t below, std::uint16_t* bins) {
+  std::size_t count = 0;
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    if (!has(tokens, t) || scores[t] < least) continue;
+    bins[count++] = static_cast<std::uint16_t>(static_cast<std::uint16_t>(below - scores[t]) >> 4);
+  }
+  return count;
+}
+
 std::int16_t largest(const std::int16_t* scores, std::uint64_t tokens) {
   std::int16_t largest = kNoLog16;
   for (std::size_t t = 0; t < kTokens; ++t) {
@@ -74,6 +84,7 @@ std::int16_t largest(const std::int16_t* scores, std::uint64_t tokens) {
 void set_weight_kernels(PageKernels* kernels) {
   kernels->weigh = weigh;
   kernels->coded_shares = coded_shares;
+  kernels->bins = bins;
   kernels->largest = largest;
 }
 
