@@ -196,11 +196,7 @@ TEST_P(PageKernelsTest, SumsOfValues) {
     kernels.expand_delta4(delta4.data(), delta4.data() + dim() / 2, dim(), expanded);
   });
   for (int round = 0; round < 60; ++round) {
-    const auto weight = static_cast<std::int32_t>((1U << 17) + random_() % (1U << 17));
     const int shift = static_cast<int>(random_() % 43);
-    expect_same<std::int64_t>(dim(), [&](const PageKernels& kernels, std::int64_t* acc) {
-      kernels.add_value(value.data(), dim(), weight, shift, acc);
-    });
     expect_same<std::int32_t>(dim(), [&](const PageKernels& kernels, std::int32_t* aligned) {
       kernels.align_bf16(row.data(), dim(), 100 + 3 * round, aligned);
     });
@@ -242,6 +238,22 @@ TEST_P(PageKernelsTest, WeightsOfQueries) {
     EXPECT_EQ(made[0].power, made[1].power);
     EXPECT_EQ(made[0].length, made[1].length);
     EXPECT_EQ(made[0].total, made[1].total);
+  }
+}
+
+TEST_P(PageKernelsTest, SumsOfWeightedValues) {
+  constexpr std::size_t kCount = 16;
+  constexpr int kMost = (1 << 24) - 1;
+  const auto numbers = random_numbers<std::int32_t>(kCount * dim(), -kMost, kMost, random_);
+  std::array<const std::int32_t*, kCount> values{};
+  for (std::size_t i = 0; i < kCount; ++i) values[i] = numbers.data() + i * dim();
+  for (std::size_t rows = 1; rows <= 9; ++rows) {
+    const std::size_t count = 1 + random_() % kCount;
+    const auto weights = random_numbers<std::int32_t>(count * rows, 0, (1 << 18) - 1, random_);
+    const auto shifts = random_numbers<std::int32_t>(count * rows, 0, 42, random_);
+    expect_same<std::int64_t>(rows * dim(), [&](const PageKernels& kernels, std::int64_t* acc) {
+      kernels.add_values({values.data(), weights.data(), shifts.data(), count, rows, dim()}, acc);
+    });
   }
 }
 

@@ -119,19 +119,20 @@ ValueScale GranuleMeasure::scale_of(std::size_t page) {
   return scale;
 }
 
-void GranuleMeasure::measure(std::size_t page, bool has_residuals, GranuleLogs* logs) {
+void GranuleMeasure::measure(std::size_t page, const Changes& changes, GranuleLogs* logs) {
   const std::uint64_t coded = state_->pages()[page].coded();
-  if (coded == 0) return;
   const PageReads& reads = state_->reads()[page];
   const std::size_t rows = state_->rows();
   for (std::size_t row = 0; row < rows; ++row) rows_[row] = error_row(*state_, page, row);
   const ErrorPage errors = error_page(*state_, page);
-  kernels_->key_logs(errors, rows_.data(), rows,
-                     {coded & ~reads.key_rows, state_->key_granules().tokens}, logs->keys(page));
+  if (changes.keys) {
+    kernels_->key_logs(errors, rows_.data(), rows,
+                       {coded & ~reads.key_rows, state_->key_granules().tokens}, logs->keys(page));
+  }
   kernels_->value_logs(
       errors, rows_.data(), rows,
-      {has_residuals ? coded & ~reads.value_rows : 0, state_->value_granules().tokens}, lengths_,
-      reads.valued.data(), logs->values(page), logs->shares(page));
+      {changes.has_residuals ? coded & ~reads.value_rows : 0, state_->value_granules().tokens},
+      lengths_, reads.valued.data(), logs->values(page), logs->shares(page));
 }
 
 void set_goal(const CodeSums& sums, std::size_t row, int value_exponent, const ErrorDemand& demand,

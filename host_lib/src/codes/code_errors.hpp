@@ -90,8 +90,12 @@ class GranuleMeasure {
   /// What a page's values are on the whole; once.
   [[nodiscard]] ValueScale scale_of(std::size_t page);
 
+  struct Changes {
+    bool keys;  ///< Scores, or reads of keys: reads of values change no key's error.
+    bool has_residuals;
+  };
   /// After a page's weights or reads changed.
-  void measure(std::size_t page, bool has_residuals, GranuleLogs* logs);
+  void measure(std::size_t page, const Changes& changes, GranuleLogs* logs);
 
  private:
   const CodeState* state_ = nullptr;

@@ -36,21 +36,21 @@ constexpr auto kResidualFactors = [] {
 
 }  // namespace
 
-void align_value(const RowSource& values, std::size_t token, int exponent, float* buffer,
-                 std::int32_t* aligned) {
+void align_value(const RowSource& values, std::size_t token, int exponent, std::size_t dim,
+                 float* buffer, std::int32_t* aligned) {
   if (values.dtype == NKV_DTYPE_BF16) {
     std::array<std::uint16_t, NKV_MAX_HEAD_DIM> expanded;
     const std::uint8_t* const row = values.row(token);
+    const auto* numbers = reinterpret_cast<const std::uint16_t*>(row);
     if (values.is_delta4()) {
       page_kernels().expand_delta4(row, values.exponents, values.dim, expanded.data());
+      numbers = expanded.data();
     }
-    page_kernels().align_bf16(
-        values.is_delta4() ? expanded.data() : reinterpret_cast<const std::uint16_t*>(row),
-        values.dim, exponent, aligned);
+    page_kernels().align_bf16(numbers, dim, exponent, aligned);
     return;
   }
   values.decode(token, buffer);
-  for (std::size_t c = 0; c < values.dim; ++c) {
+  for (std::size_t c = 0; c < dim; ++c) {
     const auto bits = std::bit_cast<std::uint32_t>(buffer[c]);
     const auto own = static_cast<int>(bits >> 23 & 0xFF);
     const std::uint32_t significand = own == 0 ? 0 : (bits & 0x7FFFFF) | 0x800000;
@@ -83,14 +83,16 @@ void PageSummer::begin(const CodeState* state, const PageList* list, std::size_t
   dim_ = value_dim;
   value_exponent_ = list->v_exponent();
   mean_.reserve(dim_);
-  value_.reserve(NKV_MAX_HEAD_DIM);
+  aligned_.reserve(values_.size() * dim_);
   decoded_.reserve(NKV_MAX_HEAD_DIM);
   coded_.reserve(state->rows() * dim_);
   wide_.reserve(dim_);
   shares_.reserve(state->rows() * NKV_PAGE_TOKENS);
   weights_.resize(kPagesOfMeans * state->rows());
   shifts_.resize(kPagesOfMeans * state->rows());
-  waiting_ = 0;
+  value_weights_.resize(values_.size() * state->rows());
+  value_shifts_.resize(values_.size() * state->rows());
+  waiting_ = values_waiting_ = 0;
   factors_.reserve(NKV_PAGE_TOKENS);
   value_factors_.reserve(NKV_PAGE_TOKENS);
 }
@@ -120,49 +122,57 @@ void PageSummer::raise(std::size_t page, std::vector<std::int64_t>* references) 
   });
 }
 
-void PageSummer::add_weighted(const LogitWeight& weight, const std::int32_t* value, std::size_t row,
-                              CodeSums* sums) const {
-  if (weight.is_zero()) return;
-  const auto shift = static_cast<int>(weight.shift);
-  sums->z[row] += (std::int64_t{weight.mantissa} << 24) >> shift;
-  kernels_->add_value(value, dim_, weight.mantissa, shift, sums->values(row).data());
+/// Has a value wait for what rows weigh it by.
+PageSummer::Waiting PageSummer::wait_value(std::size_t rows) {
+  const std::size_t at = values_waiting_++;
+  values_[at] = aligned_.data() + at * dim_;
+  return {aligned_.data() + at * dim_, value_weights_.data() + at * rows,
+          value_shifts_.data() + at * rows};
 }
 
 /// Adds what does not stand alone of a page whose mean is to be moved by so many octaves.
 void PageSummer::add_rests(std::size_t page, int power, CodeSums* sums) {
   const std::size_t rows = sums->rows();
   const RowPage* const scored = &state_->row_page(page, 0);
-  std::int32_t* const weights = weights_.data() + waiting_ * rows;
-  std::int32_t* const shifts = shifts_.data() + waiting_ * rows;
+  const bool is_short = is_mean_short(power);
+  Waiting own{nullptr, weights_.data() + waiting_ * rows, shifts_.data() + waiting_ * rows};
+  if (!is_short) {
+    own = wait_value(rows);
+    std::copy_n(mean_.data(), dim_, own.value);
+  }
   for (std::size_t row = 0; row < rows; ++row) {
     const std::int64_t below = sums->reference[row] - scored[row].rest_octave;
     const bool is_zero = scored[row].rest == 0 || below > LogitWeight::kLargestShift;
     const auto shift = static_cast<std::int32_t>(is_zero ? 0 : below);
-    weights[row] = is_zero ? 0 : scored[row].rest;
-    shifts[row] = shift - power;
-    sums->z[row] += (std::int64_t{weights[row]} << 24) >> shift;
+    own.weights[row] = is_zero ? 0 : scored[row].rest;
+    own.shifts[row] = is_short ? shift - power : shift;
+    sums->z[row] += (std::int64_t{own.weights[row]} << 24) >> shift;
   }
-  if (!is_mean_short(power)) {
-    for (std::size_t row = 0; row < rows; ++row) {
-      kernels_->add_value(mean_.data(), dim_, weights[row], shifts[row] + power,
-                          sums->values(row).data());
-    }
-    return;
-  }
-  means_[waiting_++] = state_->pages()[page].values.mean;
-  if (waiting_ == kPagesOfMeans) finish(sums);
+  if (is_short) means_[waiting_++] = state_->pages()[page].values.mean;
+  if (waiting_ == means_.size() || values_waiting_ == values_.size()) finish(sums);
 }
 
 void PageSummer::finish(CodeSums* sums) {
-  if (waiting_ == 0) return;
-  kernels_->add_means({.means = means_.data(),
-                       .weights = weights_.data(),
-                       .shifts = shifts_.data(),
-                       .pages = waiting_,
-                       .rows = sums->rows(),
-                       .dim = dim_},
-                      sums->acc.data());
-  waiting_ = 0;
+  if (waiting_ != 0) {
+    kernels_->add_means({.values = means_.data(),
+                         .weights = weights_.data(),
+                         .shifts = shifts_.data(),
+                         .count = waiting_,
+                         .rows = sums->rows(),
+                         .dim = dim_},
+                        sums->acc.data());
+    waiting_ = 0;
+  }
+  if (values_waiting_ != 0) {
+    kernels_->add_values({.values = values_.data(),
+                          .weights = value_weights_.data(),
+                          .shifts = value_shifts_.data(),
+                          .count = values_waiting_,
+                          .rows = sums->rows(),
+                          .dim = dim_},
+                         sums->acc.data());
+    values_waiting_ = 0;
+  }
 }
 
 /// By how many octaves a mean of a page is to be moved to the list's.
@@ -186,27 +196,31 @@ void PageSummer::take_mean(const CodedTensor& values) {
 
 void PageSummer::add_alone(std::size_t page, const RowSource& rows, CodeSums* sums) {
   const PageReads& reads = state_->reads()[page];
-  const auto add = [&](std::size_t token, std::size_t row, std::int64_t logit) {
-    const bool is_read = (reads.value_rows >> token & 1) != 0;
-    add_weighted(weight_of(logit, sums->reference[row]), is_read ? value_.data() : mean_.data(),
-                 row, sums);
-  };
-  const auto read = [&](std::size_t token) {
-    if ((reads.value_rows >> token & 1) == 0) return;
-    align_value(rows, token, value_exponent_, decoded_.data(), value_.data());
+  const auto add = [&](std::size_t token, const auto& logit_of) {
+    const Waiting own = wait_value(sums->rows());
+    if ((reads.value_rows >> token & 1) != 0) {
+      align_value(rows, token, value_exponent_, dim_, decoded_.data(), own.value);
+    } else {
+      std::copy_n(mean_.data(), dim_, own.value);
+    }
+    for (std::size_t row = 0; row < sums->rows(); ++row) {
+      const LogitWeight weight = weight_of(logit_of(row), sums->reference[row]);
+      own.weights[row] = weight.is_zero() ? 0 : weight.mantissa;
+      own.shifts[row] = weight.is_zero() ? 0 : static_cast<std::int32_t>(weight.shift);
+      sums->z[row] += (std::int64_t{own.weights[row]} << 24) >> own.shifts[row];
+    }
+    if (values_waiting_ == values_.size()) finish(sums);
   };
   state_->for_each_exact(page, [&](std::uint32_t token, std::span<const std::int64_t> logits) {
-    read(token);
-    for (std::size_t row = 0; row < sums->rows(); ++row) add(token, row, logits[row]);
+    add(token, [&](std::size_t row) { return logits[row]; });
   });
   for_each_bit(reads.value_rows & ~reads.key_rows, [&](std::size_t token) {
-    read(token);
-    for (std::size_t row = 0; row < sums->rows(); ++row) {
+    add(token, [&](std::size_t row) {
       const std::int64_t score =
           std::int64_t{state_->row_page(page, row).octave} * (1 << kCodeLogitBits) +
           state_->drawn(page, row)[token];
-      add(token, row, score * (1 << kExactToCode));
-    }
+      return score * (1 << kExactToCode);
+    });
   });
 }
 

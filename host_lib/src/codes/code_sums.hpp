@@ -67,11 +67,17 @@ class PageSummer {
   void finish(CodeSums* sums);
 
  private:
+  /// A value, and what it weighs in rows.
+  struct Waiting {
+    std::int32_t* value;
+    std::int32_t* weights;
+    std::int32_t* shifts;
+  };
+
   [[nodiscard]] int mean_power(const CodedTensor& values) const;
   void take_mean(const CodedTensor& values);
   void add_rests(std::size_t page, int power, CodeSums* sums);
-  void add_weighted(const LogitWeight& weight, const std::int32_t* value, std::size_t row,
-                    CodeSums* sums) const;
+  [[nodiscard]] Waiting wait_value(std::size_t rows);
   void add_alone(std::size_t page, const RowSource& rows, CodeSums* sums);
   void take_residual_factors(const CodedPage& coded, std::span<const std::uint64_t> tokens);
   void add_residuals(std::size_t page, CodeSums* sums);
@@ -87,8 +93,13 @@ class PageSummer {
   std::vector<std::int32_t> weights_;
   std::vector<std::int32_t> shifts_;
   std::size_t waiting_ = 0;
+  // The same of values, [values][dim].
+  std::array<const std::int32_t*, 16> values_{};
+  AlignedNumbers<std::int32_t> aligned_;
+  std::vector<std::int32_t> value_weights_;
+  std::vector<std::int32_t> value_shifts_;
+  std::size_t values_waiting_ = 0;
   AlignedNumbers<std::int32_t> mean_;  // v~ of the page that is added.
-  AlignedNumbers<std::int32_t> value_;
   AlignedNumbers<float> decoded_;
   AlignedNumbers<std::int32_t> coded_;  // Y, [rows][dim].
   AlignedNumbers<std::int64_t> wide_;
@@ -97,8 +108,8 @@ class PageSummer {
   AlignedNumbers<std::uint8_t> value_factors_;
 };
 
-/// v as an integer of a list with that largest exponent (1.3), channel order.
-void align_value(const RowSource& values, std::size_t token, int exponent, float* buffer,
-                 std::int32_t* aligned);
+/// v as integers of a list with that largest exponent (1.3), the first `dim` channels of a row.
+void align_value(const RowSource& values, std::size_t token, int exponent, std::size_t dim,
+                 float* buffer, std::int32_t* aligned);
 
 }  // namespace nearkv

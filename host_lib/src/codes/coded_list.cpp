@@ -17,6 +17,9 @@ constexpr std::array kSearchArrays = {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY
 constexpr std::array kRowArrays = {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS,
                                    NKV_PAGE_ARRAY_V_EXPONENTS, NKV_PAGE_ARRAY_V_ROWS};
 
+/// Of whose rows some are asked for ahead: a page alone has few.
+constexpr std::size_t kPagesAhead = 5;
+
 template <std::size_t kCount>
 std::uint64_t array_bursts(const PageView& view, const std::array<nkv_page_array, kCount>& arrays) {
   std::uint64_t count = 0;
@@ -218,7 +221,8 @@ void CodedList::score_pages(Worker* worker, std::size_t first, std::size_t end) 
     if (state_.pages()[page].coded() == 0) continue;
     const ValueScale scale = worker->granules.scale_of(page);
     errors_->scales().set(page, scale, state_.pages()[page].values.mean_power);
-    worker->granules.measure(page, !is_nothing(scale.residual), &errors_->logs());
+    worker->granules.measure(page, {.keys = true, .has_residuals = !is_nothing(scale.residual)},
+                             &errors_->logs());
   }
 }
 
@@ -267,6 +271,7 @@ Outcome CodedList::read_rows(std::span<const PageDemand> demands,
   FirstFault of_values;
   question_->workers->for_each(
       demands.size(), kRowPagesAtATime, [&](unsigned, std::size_t begin, std::size_t end) {
+        std::size_t fetched = begin + 1;
         for (std::size_t i = begin; i < end; ++i) {
           const PageDemand& demand = demands[i];
           if ((demand.key_rows | demand.value_rows) == 0) continue;
@@ -286,7 +291,9 @@ Outcome CodedList::read_rows(std::span<const PageDemand> demands,
             fault.record(coded.index, status);
             continue;
           }
-          if (i + 1 < end) fetch_next(view, demands[i + 1]);
+          for (; fetched < std::min(i + kPagesAhead, end); ++fetched) {
+            fetch_next(view, demands[fetched]);
+          }
           if (demand.value_rows != 0) {
             if (view.check(NKV_PAGE_ARRAY_V_EXPONENTS) != Status::kOk) {
               of_values.record(coded.index, Status::kCorrupt);
@@ -317,6 +324,15 @@ void CodedList::take_key_rows(const PageDemand& demand, const std::int64_t* scor
   const std::size_t rows = state_.rows();
   const LogitScale scale(question_->scale);
   const int key_exponent = question_->list.k_exponent();
+  const auto place = [&](std::size_t token, std::span<const std::int64_t> logits) {
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::int64_t octaves = state_.row_page(demand.page, row).octave;
+      const std::int64_t above = (logits[row] >> kExactToCode) - octaves * (1 << kCodeLogitBits);
+      is_loud_ |= is_coded && std::abs(above) > kMostAbove;
+      state_.above(demand.page, row)[token] =
+          static_cast<std::int16_t>(std::clamp(above, -kMostAbove, kMostAbove));
+    }
+  };
   for_each_bit(demand.key_rows, [&](std::size_t token) {
     const std::span<std::int64_t> logits = state_.add_exact(demand.page, token);
     for (std::size_t row = 0; row < rows; ++row, ++scores) {
@@ -324,25 +340,17 @@ void CodedList::take_key_rows(const PageDemand& demand, const std::int64_t* scor
                         ? query_.search_logit(row, *scores, key_exponent)
                         : scale.logit(*scores, question_->query.exponent(row), key_exponent);
     }
+    if (is_coded) place(token, logits);
   });
+  if (is_coded) return;
   for (std::size_t row = 0; row < rows; ++row) {
-    RowPage& page = state_.row_page(demand.page, row);
-    if (!is_coded) {
-      std::int64_t largest = CodeSums::kNoReference;
-      state_.for_each_exact(demand.page, [&](std::uint32_t, std::span<const std::int64_t> logits) {
-        largest = std::max(largest, logits[row] >> 16);
-      });
-      page.octave = static_cast<std::int32_t>(largest);
-    }
-    state_.for_each_exact(
-        demand.page, [&](std::uint32_t token, std::span<const std::int64_t> logits) {
-          const std::int64_t above =
-              (logits[row] >> kExactToCode) - std::int64_t{page.octave} * (1 << kCodeLogitBits);
-          is_loud_ |= is_coded && std::abs(above) > kMostAbove;
-          state_.above(demand.page, row)[token] =
-              static_cast<std::int16_t>(std::clamp(above, -kMostAbove, kMostAbove));
-        });
+    std::int64_t largest = CodeSums::kNoReference;
+    state_.for_each_exact(demand.page, [&](std::uint32_t, std::span<const std::int64_t> logits) {
+      largest = std::max(largest, logits[row] >> 16);
+    });
+    state_.row_page(demand.page, row).octave = static_cast<std::int32_t>(largest);
   }
+  state_.for_each_exact(demand.page, place);
 }
 
 void CodedList::refine(std::span<const std::uint32_t> pages, std::span<const std::uint64_t> tokens,
@@ -372,7 +380,10 @@ void CodedList::read_planes(std::span<const PageChoice> choices, RowErrors* erro
           if (take_planes(choices[i], &worker.scorer)) {
             is_loud.store(true, std::memory_order_relaxed);
           }
-          worker.granules.measure(page, !is_nothing(errors->residual(page)), &errors->logs());
+          worker.granules.measure(
+              page,
+              {.keys = choices[i].has_keys(), .has_residuals = !is_nothing(errors->residual(page))},
+              &errors->logs());
         }
       });
   is_loud_ |= is_loud.load(std::memory_order_relaxed);
@@ -439,7 +450,7 @@ void CodedList::weigh(std::span<const std::uint32_t> pages) {
                                });
 }
 
-/// Asks for what is going to be read of the page after this one, where alike pages have it.
+/// Asks for what is going to be read of another page, where alike ones have it.
 void CodedList::fetch_next(const PageView& view, const PageDemand& next) const {
   const std::byte* const start = question_->list.peek(state_.pages()[next.page].index);
   if (start == nullptr) return;

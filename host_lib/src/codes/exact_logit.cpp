@@ -55,8 +55,10 @@ LogitScale::LogitScale(float scale) {
 }
 
 std::int64_t LogitScale::logit(std::int64_t score, int query_exponent, int key_exponent) const {
-  return scale_saturating(Int128{score >> 24} * factor_, power_ + query_exponent + key_exponent,
-                          kMostLogit);
+  const std::int64_t product = (score >> 24) * factor_;  // Below 2^60.
+  const int power = power_ + query_exponent + key_exponent;
+  if (power > 0) return scale_saturating(product, power, kMostLogit);
+  return std::clamp(product >> std::min(-power, 63), -kMostLogit, kMostLogit);
 }
 
 LogitWeight weight_of(std::int64_t logit, std::int64_t reference) {

@@ -81,15 +81,19 @@ struct PageWeight {
   std::uint32_t rest;  ///< Z
 };
 
-/// Means of pages, and what they weigh in rows: weights and shifts are [pages][rows].
-struct WeightedMeans {
-  const std::int8_t* const* means;
+/// Means of pages, or values of tokens, and what they weigh in rows: weights and shifts are
+/// [count][rows].
+template <typename T>
+struct Weighted {
+  const T* const* values;
   const std::int32_t* weights;  ///< Below 2^18.
-  const std::int32_t* shifts;   ///< -16 to 42.
-  std::size_t pages;            ///< At most kPagesOfMeans.
+  const std::int32_t* shifts;   ///< -16 to 42 of means, 0 to 42 of values.
+  std::size_t count;            ///< At most kPagesOfMeans.
   std::size_t rows;
   std::size_t dim;
 };
+using WeightedMeans = Weighted<std::int8_t>;
+using WeightedValues = Weighted<std::int32_t>;
 inline constexpr std::size_t kPagesOfMeans = 32;
 
 /// Tokens of a page of whose rows some planes are read.
@@ -318,12 +322,11 @@ struct PageKernels {
   /// The largest of scores of some tokens, of which there are any.
   std::int16_t (*largest)(const std::int16_t* scores, std::uint64_t tokens);
 
-  /// acc[row][c] += the sum over pages of floor(weight * mean[c] / 2^shift).
+  /// acc[row][c] += the sum over means of floor(weight * mean[c] / 2^shift).
   void (*add_means)(const WeightedMeans& means, std::int64_t* acc);
 
-  /// acc[c] += floor(weight * value[c] / 2^shift), shift 0 to 42.
-  void (*add_value)(const std::int32_t* value, std::size_t dim, std::int32_t weight, int shift,
-                    std::int64_t* acc);
+  /// The same of values, which are below 2^24.
+  void (*add_values)(const WeightedValues& values, std::int64_t* acc);
 
   /// acc[c] += floor(numbers[c] * mantissa * 2^power), at most 2^most of either sign; a number
   /// changes its own sign where minus[c] is -1, not 0. `mantissa` is below 2^12, `power` -63 to

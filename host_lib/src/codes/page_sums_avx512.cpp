@@ -9,44 +9,49 @@ namespace {
 
 using namespace avx512;  // NOLINT(google-build-using-namespace): this file's own other half.
 
-/// Weights of means as numbers by which a mean is multiplied.
-void take_weights(const WeightedMeans& means, double* weights) {
-  for (std::size_t at = 0; at < means.pages * means.rows; at += 8) {
-    const std::size_t left = means.pages * means.rows - at;
+/// Weights of values as numbers by which these are multiplied.
+template <typename T>
+void take_weights(const Weighted<T>& values, double* weights) {
+  for (std::size_t at = 0; at < values.count * values.rows; at += 8) {
+    const std::size_t left = values.count * values.rows - at;
     const auto mask = static_cast<__mmask8>(left < 8 ? (1U << left) - 1 : 0xFFU);
-    const __m256i shifts = _mm256_maskz_loadu_epi32(mask, means.shifts + at);
-    const __m512d weight = _mm512_cvtepi32_pd(_mm256_maskz_loadu_epi32(mask, means.weights + at));
+    const __m256i shifts = _mm256_maskz_loadu_epi32(mask, values.shifts + at);
+    const __m512d weight = _mm512_cvtepi32_pd(_mm256_maskz_loadu_epi32(mask, values.weights + at));
     const __m512d power = _mm512_cvtepi32_pd(_mm256_sub_epi32(_mm256_setzero_si256(), shifts));
     _mm512_storeu_pd(weights + at, _mm512_scalef_pd(weight, power));
   }
 }
 
+__m512i load_sixteen(const std::int8_t* numbers) {
+  return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers)));
+}
+__m512i load_sixteen(const std::int32_t* numbers) { return load(numbers); }
+
 /// Sixteen channels of kRows rows. A product has less than 2^42: added to 1.5 * 2^52 and rounded
 /// down, its floor is what the sum's bits have more than those of that number.
-template <std::size_t kRows>
-void add_sixteen(const WeightedMeans& means, const double* weights, std::size_t channel,
+template <std::size_t kRows, typename T>
+void add_sixteen(const Weighted<T>& values, const double* weights, std::size_t channel,
                  std::int64_t* acc) {
   const __m512d middle = _mm512_set1_pd(0x1.8p52);
   __m512i sums[kRows][2];
   for (auto& sum : sums) sum[0] = sum[1] = _mm512_setzero_si512();
-  for (std::size_t page = 0; page < means.pages; ++page, weights += means.rows) {
-    const __m512i wide = _mm512_cvtepi8_epi32(
-        _mm_loadu_si128(reinterpret_cast<const __m128i*>(means.means[page] + channel)));
-    const __m512d mean[2] = {_mm512_cvtepi32_pd(_mm512_castsi512_si256(wide)),
-                             _mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(wide, 1))};
+  for (std::size_t at = 0; at < values.count; ++at, weights += values.rows) {
+    const __m512i own = load_sixteen(values.values[at] + channel);
+    const __m512d value[2] = {_mm512_cvtepi32_pd(_mm512_castsi512_si256(own)),
+                              _mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(own, 1))};
     for (std::size_t row = 0; row < kRows; ++row) {
       const __m512d weight = _mm512_set1_pd(weights[row]);
       for (std::size_t i = 0; i < 2; ++i) {
-        const __m512d floor = _mm512_fmadd_round_pd(mean[i], weight, middle,
+        const __m512d floor = _mm512_fmadd_round_pd(value[i], weight, middle,
                                                     _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
         sums[row][i] = _mm512_add_epi64(sums[row][i], _mm512_castpd_si512(floor));
       }
     }
   }
   const __m512i middles = _mm512_mullo_epi64(
-      _mm512_castpd_si512(middle), _mm512_set1_epi64(static_cast<long long>(means.pages)));
+      _mm512_castpd_si512(middle), _mm512_set1_epi64(static_cast<long long>(values.count)));
   for (std::size_t row = 0; row < kRows; ++row) {
-    std::int64_t* const own = acc + row * means.dim + channel;
+    std::int64_t* const own = acc + row * values.dim + channel;
     for (std::size_t i = 0; i < 2; ++i) {
       const __m512i sum = _mm512_sub_epi64(sums[row][i], middles);
       _mm512_storeu_si512(own + 8 * i, _mm512_add_epi64(load(own + 8 * i), sum));
@@ -54,34 +59,23 @@ void add_sixteen(const WeightedMeans& means, const double* weights, std::size_t 
   }
 }
 
-template <std::size_t kRows>
-void add_rows(const WeightedMeans& means, const double* weights, std::int64_t* acc) {
-  for (std::size_t c = 0; c < means.dim; c += 16) add_sixteen<kRows>(means, weights, c, acc);
+template <std::size_t kRows, typename T>
+void add_rows(const Weighted<T>& values, const double* weights, std::int64_t* acc) {
+  for (std::size_t c = 0; c < values.dim; c += 16) add_sixteen<kRows>(values, weights, c, acc);
 }
 
-void add_means(const WeightedMeans& means, std::int64_t* acc) {
+template <typename T>
+void add_weighted(const Weighted<T>& values, std::int64_t* acc) {
   double weights[kPagesOfMeans * NKV_MAX_GROUP + 8];
-  take_weights(means, weights);
+  take_weights(values, weights);
   std::size_t row = 0;
-  for (; row + 4 <= means.rows; row += 4) {
-    add_rows<4>(means, weights + row, acc + row * means.dim);
+  for (; row + 4 <= values.rows; row += 4) {
+    add_rows<4>(values, weights + row, acc + row * values.dim);
   }
-  const std::size_t left = means.rows - row;
-  if (left == 3) add_rows<3>(means, weights + row, acc + row * means.dim);
-  if (left == 2) add_rows<2>(means, weights + row, acc + row * means.dim);
-  if (left == 1) add_rows<1>(means, weights + row, acc + row * means.dim);
-}
-
-void add_value(const std::int32_t* value, std::size_t dim, std::int32_t weight, int shift,
-               std::int64_t* acc) {
-  const __m512i weights = _mm512_set1_epi64(std::int64_t{weight});
-  const __m128i right = _mm_cvtsi32_si128(shift);
-  for (std::size_t c = 0; c < dim; c += 8) {
-    const __m512i number =
-        _mm512_cvtepi32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(value + c)));
-    const __m512i product = _mm512_mul_epi32(number, weights);
-    _mm512_storeu_si512(acc + c, _mm512_add_epi64(load(acc + c), _mm512_sra_epi64(product, right)));
-  }
+  const std::size_t left = values.rows - row;
+  if (left == 3) add_rows<3>(values, weights + row, acc + row * values.dim);
+  if (left == 2) add_rows<2>(values, weights + row, acc + row * values.dim);
+  if (left == 1) add_rows<1>(values, weights + row, acc + row * values.dim);
 }
 
 /// acc[0..8) += what `floor` makes of eight products.
@@ -317,8 +311,8 @@ void coded_sums(const PlaneRows& values, const std::uint16_t* shares, std::size_
 }  // namespace
 
 void avx512::set_sum_kernels(PageKernels* kernels) {
-  kernels->add_means = add_means;
-  kernels->add_value = add_value;
+  kernels->add_means = add_weighted<std::int8_t>;
+  kernels->add_values = add_weighted<std::int32_t>;
   kernels->add_signed = add_signed;
   kernels->expand_delta4 = expand_delta4;
   kernels->align_bf16 = align_bf16;

@@ -6,21 +6,17 @@
 namespace nearkv::portable {
 namespace {
 
-void add_means(const WeightedMeans& means, std::int64_t* acc) {
-  for (std::size_t at = 0; at < means.pages * means.rows; ++at) {
-    const std::int8_t* const mean = means.means[at / means.rows];
-    std::int64_t* const own = acc + at % means.rows * means.dim;
-    const int left = std::max(-means.shifts[at], 0);
-    const int right = std::max(means.shifts[at], 0);
-    for (std::size_t c = 0; c < means.dim; ++c) {
-      own[c] += (std::int64_t{means.weights[at]} * mean[c] * (1 << left)) >> right;
+template <typename T>
+void add_weighted(const Weighted<T>& values, std::int64_t* acc) {
+  for (std::size_t at = 0; at < values.count * values.rows; ++at) {
+    const T* const value = values.values[at / values.rows];
+    std::int64_t* const own = acc + at % values.rows * values.dim;
+    const int left = std::max(-values.shifts[at], 0);
+    const int right = std::max(values.shifts[at], 0);
+    for (std::size_t c = 0; c < values.dim; ++c) {
+      own[c] += (std::int64_t{values.weights[at]} * value[c] * (1 << left)) >> right;
     }
   }
-}
-
-void add_value(const std::int32_t* value, std::size_t dim, std::int32_t weight, int shift,
-               std::int64_t* acc) {
-  for (std::size_t c = 0; c < dim; ++c) acc[c] += (std::int64_t{weight} * value[c]) >> shift;
 }
 
 void add_signed(const std::int32_t* numbers, const std::int16_t* minus, std::size_t dim,
@@ -76,8 +72,8 @@ void coded_sums(const PlaneRows& values, const std::uint16_t* shares, std::size_
 }  // namespace
 
 void set_sum_kernels(PageKernels* kernels) {
-  kernels->add_means = add_means;
-  kernels->add_value = add_value;
+  kernels->add_means = add_weighted<std::int8_t>;
+  kernels->add_values = add_weighted<std::int32_t>;
   kernels->add_signed = add_signed;
   kernels->expand_delta4 = expand_delta4;
   kernels->align_bf16 = align_bf16;
