@@ -14,10 +14,12 @@ namespace {
 constexpr std::int64_t kBins = 4096;
 constexpr int kBinBits = 4;
 
-/// Of a page in a row.
+/// A page with visible tokens, in a row.
 struct PageBest {
-  std::int64_t octaves;  ///< The logit of R = 0,
-  std::int64_t largest;  ///< and the largest one.
+  std::size_t page;
+  std::uint64_t visible;
+  std::int64_t octaves = 0;  ///< The logit of R = 0,
+  std::int64_t largest = 0;  ///< and the largest one.
 };
 
 std::int64_t bin_of(std::int64_t below) { return std::min(below >> kBinBits, kBins - 1); }
@@ -54,25 +56,19 @@ void count_tokens(const std::int16_t* above, std::uint64_t tokens, std::int64_t 
   }
 }
 
+/// Adds a row's best tokens. Pages change their order.
 void add_best(const CodeState& state, std::size_t row, std::uint64_t count,
-              std::vector<std::uint64_t>* tokens) {
-  const std::size_t pages = state.pages().size();
-  std::vector<PageBest> bests(pages);
+              std::span<PageBest> pages, std::vector<std::uint64_t>* tokens) {
   std::int64_t largest = std::numeric_limits<std::int64_t>::min();
-  for (std::size_t page = 0; page < pages; ++page) {
-    const std::uint64_t visible = state.pages()[page].visible;
-    PageBest& best = bests[page];
-    best.largest = std::numeric_limits<std::int64_t>::min();
-    if (visible == 0) continue;
-    best.octaves = std::int64_t{state.row_page(page, row).octave} * (1 << kCodeLogitBits);
-    best.largest = best.octaves + page_kernels().largest(state.above(page, row), visible);
-    largest = std::max(largest, best.largest);
+  for (PageBest& own : pages) {
+    own.octaves = std::int64_t{state.row_page(own.page, row).octave} * (1 << kCodeLogitBits);
+    own.largest = own.octaves + page_kernels().largest(state.above(own.page, row), own.visible);
+    largest = std::max(largest, own.largest);
   }
   // A bin in which `count` pages have their best token, or below it: no token further on counts.
   std::array<std::uint32_t, kBins> counts{};
-  for (std::size_t page = 0; page < pages; ++page) {
-    if (state.pages()[page].visible == 0) continue;
-    ++counts[static_cast<std::size_t>(bin_of(largest - bests[page].largest))];
+  for (const PageBest& own : pages) {
+    ++counts[static_cast<std::size_t>(bin_of(largest - own.largest))];
   }
   const auto bin_that_holds = [&] {
     std::uint64_t reached = 0;
@@ -83,23 +79,23 @@ void add_best(const CodeState& state, std::size_t row, std::uint64_t count,
     }
     return last;
   };
+  const auto those_within = [&](std::int64_t bin) {
+    const auto end = std::partition(pages.begin(), pages.end(), [&](const PageBest& own) {
+      return bin_of(largest - own.largest) <= bin;
+    });
+    return pages.first(static_cast<std::size_t>(end - pages.begin()));
+  };
   const std::int64_t enough = bin_that_holds();
   // What lies in these bins: few tokens of few pages.
   std::fill_n(counts.begin(), enough + 1, 0);
-  const auto for_each_within = [&](std::int64_t bin, const auto& use) {
-    for (std::size_t page = 0; page < pages; ++page) {
-      const std::uint64_t visible = state.pages()[page].visible;
-      if (visible == 0 || bin_of(largest - bests[page].largest) > bin) continue;
-      use(page, visible, largest - bests[page].octaves);
-    }
-  };
-  for_each_within(enough, [&](std::size_t page, std::uint64_t visible, std::int64_t below) {
-    count_tokens(state.above(page, row), visible, below, enough, counts);
-  });
+  for (const PageBest& own : those_within(enough)) {
+    count_tokens(state.above(own.page, row), own.visible, largest - own.octaves, enough, counts);
+  }
   const std::int64_t last = std::min(bin_that_holds(), enough);
-  for_each_within(last, [&](std::size_t page, std::uint64_t visible, std::int64_t below) {
-    (*tokens)[page] |= visible & tokens_within(state.above(page, row), below, last);
-  });
+  for (const PageBest& own : those_within(last)) {
+    (*tokens)[own.page] |=
+        own.visible & tokens_within(state.above(own.page, row), largest - own.octaves, last);
+  }
 }
 
 }  // namespace
@@ -107,18 +103,18 @@ void add_best(const CodeState& state, std::size_t row, std::uint64_t count,
 void best_by_codes(const CodeState& state, std::uint64_t count,
                    std::vector<std::uint64_t>* tokens) {
   std::uint64_t visible = 0;
+  std::vector<PageBest> pages;
+  pages.reserve(state.pages().size());
+  tokens->clear();
   for (const CodedPage& page : state.pages()) {
+    if (page.visible != 0) pages.push_back({.page = tokens->size(), .visible = page.visible});
+    tokens->push_back(page.visible);
     visible += static_cast<std::uint64_t>(std::popcount(page.visible));
   }
-  tokens->assign(state.pages().size(), 0);
-  if (visible <= count) {
-    for (std::size_t page = 0; page < tokens->size(); ++page) {
-      (*tokens)[page] = state.pages()[page].visible;
-    }
-    return;
-  }
+  if (visible <= count) return;
+  std::ranges::fill(*tokens, 0);
   if (count == 0) return;
-  for (std::size_t row = 0; row < state.rows(); ++row) add_best(state, row, count, tokens);
+  for (std::size_t row = 0; row < state.rows(); ++row) add_best(state, row, count, pages, tokens);
 }
 
 }  // namespace nearkv

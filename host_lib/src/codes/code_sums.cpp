@@ -64,6 +64,7 @@ void align_value(const RowSource& values, std::size_t token, int exponent, std::
 void CodeSums::finish(int value_exponent, SoftmaxState* state) const {
   state->reset(rows(), dim);
   const std::vector<std::uint16_t> order = kernel_order(dim);
+  const double unit = std::ldexp(1.0, value_exponent - 126);
   for (std::size_t row = 0; row < rows(); ++row) {
     if (z[row] == 0) continue;
     const auto total = static_cast<double>(z[row]);
@@ -72,7 +73,7 @@ void CodeSums::finish(int value_exponent, SoftmaxState* state) const {
         static_cast<float>(static_cast<double>(reference[row] - 41) + std::log2(total));
     for (std::size_t c = 0; c < dim; ++c) {
       const double quotient = static_cast<double>(values(row)[c]) / total;
-      state->values(row)[order[c]] = static_cast<float>(std::ldexp(quotient, value_exponent - 126));
+      state->values(row)[order[c]] = static_cast<float>(quotient * unit);
     }
   }
 }
