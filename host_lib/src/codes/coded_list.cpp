@@ -6,6 +6,7 @@
 
 #include "attend/fetch.hpp"
 #include "attend/grain.hpp"
+#include "codes/fetch_rows.hpp"
 #include "codes/row_errors.hpp"
 
 namespace nearkv {
@@ -25,26 +26,6 @@ std::uint64_t array_bursts(const PageView& view, const std::array<nkv_page_array
   std::uint64_t count = 0;
   for (const nkv_page_array array : arrays) count += bursts(view.bytes(array).size());
   return count;
-}
-
-void fetch_rows(const RowSource& rows, std::uint64_t tokens) {
-  for_each_bit(tokens, [&](std::size_t token) {
-    for (std::size_t offset = 0; offset < rows.row_bytes; offset += NKV_BURST_BYTES) {
-      __builtin_prefetch(rows.row(token) + offset, 0, 3);
-    }
-  });
-}
-
-/// Asks for a granule of planes from `first` to `end`.
-void fetch_granule(const CodedTensor& tensor, const Granules& granules, std::size_t number,
-                   std::size_t first, std::size_t end) {
-  const std::size_t bytes = granules.bursts * NKV_BURST_BYTES;
-  for (std::size_t plane = first; plane < end; ++plane) {
-    const std::uint8_t* const start = tensor.planes[plane] + number * bytes;
-    for (std::size_t offset = 0; offset < bytes; offset += NKV_BURST_BYTES) {
-      __builtin_prefetch(start + offset, 0, 3);
-    }
-  }
 }
 
 }  // namespace
