@@ -102,18 +102,26 @@ function(nearkv_verilated_library target)
   target_link_libraries(${target} PUBLIC nearkv_verilator)
 endfunction()
 
+# nearkv_file_list(<variable> <list>): the files that a list like nkv_top.f names, in its order.
+function(nearkv_file_list variable list)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list})
+  cmake_path(GET list PARENT_PATH folder)
+  file(STRINGS ${list} lines REGEX "^[^/]")
+  set(files)
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "^-F +" "" path "${line}")
+    cmake_path(ABSOLUTE_PATH path BASE_DIRECTORY ${folder} NORMALIZE)
+    set(named ${path})
+    if(line MATCHES "^-F ")
+      nearkv_file_list(named ${path})
+    endif()
+    list(APPEND files ${named})
+  endforeach()
+  set(${variable} ${files} PARENT_SCOPE)
+endfunction()
+
 # NEARKV_RTL_SOURCES: everything below nkv_top, packages first.
-file(GLOB_RECURSE NEARKV_RTL_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/nkv_*.sv)
-list(FILTER NEARKV_RTL_SOURCES EXCLUDE
-  REGEX "/rtl/((formal|syn|lib/tech/[a-z]+)/|abi/gen/nkv_firmware_pkg)")
-set(packages ${NEARKV_RTL_SOURCES})
-list(FILTER packages INCLUDE REGEX "_pkg\\.sv$")
-list(FILTER NEARKV_RTL_SOURCES EXCLUDE REGEX "_pkg\\.sv$")
-# Those that others import, in order.
-set(first abi/gen/nkv_abi_pkg.sv nkv_pkg.sv exact/nkv_exact_pkg.sv ingest/nkv_ingest_pkg.sv)
-list(TRANSFORM first PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
-list(REMOVE_ITEM packages ${first})
-list(PREPEND NEARKV_RTL_SOURCES ${first} ${packages})
+nearkv_file_list(NEARKV_RTL_SOURCES ${CMAKE_CURRENT_LIST_DIR}/nkv_top.f)
 
 # The same by halves: what lies in an engine, and what around engines (nkv_shell).
 set(NEARKV_RTL_ENGINE_SOURCES ${NEARKV_RTL_SOURCES})

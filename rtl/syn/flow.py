@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import file_list
 import netlist
 from open_tools import find_tool, run_tool
 
@@ -92,18 +93,10 @@ def load(path: Path = TABLE) -> Table:
 
 def sources(family: str | None = None) -> list[str]:
     """All below nkv_top, packages first, relative to ROOT; a family's own modules instead."""
-    own = {path.name: path for path in (TECH / family).glob("nkv_*.sv")} if family else {}
-    generic = (
-        path
-        for path in (ROOT / "rtl").rglob("nkv_*.sv")
-        if not {"formal", "syn"} & set(path.relative_to(ROOT / "rtl").parts)
-        and path.parent.parent != TECH
-    )
-    chosen = [path for path in generic if path.name not in own] + list(own.values())
-    files = sorted(str(path.relative_to(ROOT)) for path in chosen)
-    first = ["rtl/abi/gen/nkv_abi_pkg.sv", "rtl/nkv_pkg.sv"]
-    packages = [file for file in files if file.endswith("_pkg.sv") and file not in first]
-    return [*first, *packages, *(file for file in files if not file.endswith("_pkg.sv"))]
+    modules = sorted((TECH / family).glob("nkv_*.sv")) if family else []
+    own = {path.name: path for path in modules}
+    files = [own.pop(path.name, path) for path in file_list.read()]
+    return [str(path.relative_to(ROOT)) for path in (*files, *own.values())]
 
 
 def tool_version(name: str) -> str:

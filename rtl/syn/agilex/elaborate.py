@@ -14,20 +14,15 @@ from pathlib import Path
 AGILEX = Path(__file__).resolve().parent
 sys.path.insert(0, str(AGILEX.parent))
 
-from flow import ROOT, sources  # noqa: E402
+import file_list  # noqa: E402
+from flow import ROOT  # noqa: E402
 from open_tools import MissingTool, ToolError, find_tool, run_tool  # noqa: E402
-
-STUBS = ("afu_axi_if_pkg", "cxlip_top_pkg", "mc_axi_if_pkg")
 
 
 def main() -> int:
     """The command line."""
-    here = AGILEX.relative_to(ROOT)
-    files = [
-        *(f"{here}/stubs/{name}.sv" for name in STUBS),
-        *sources(),
-        *(str(path.relative_to(ROOT)) for path in sorted(AGILEX.glob("*.sv"))),
-    ]
+    lists = (AGILEX / "stubs" / "stubs.f", AGILEX / "afu_top.f")
+    files = [str(path.relative_to(ROOT)) for name in lists for path in file_list.read(name)]
     read = "read_slang --threads 1 --no-implicit-memories --blackboxed-module nkv_engine"
     script = f"{read} {' '.join(files)} --top afu_top; hierarchy -check -top afu_top"
     try:

@@ -12,7 +12,6 @@ if {$argc < 1 || $argc > 2} {
   exit 2
 }
 set here [file dirname [file normalize [info script]]]
-set rtl [file dirname [file dirname $here]]
 set example [file normalize [lindex $argv 0]]
 set device [expr {$argc > 1 ? [lindex $argv 1] : "AGIB027R29A1E2VR2"}]
 
@@ -39,29 +38,27 @@ foreach name {SYSTEMVERILOG_FILE VERILOG_FILE SOURCE_TCL_SCRIPT_FILE} {
   }
 }
 
-# Packages first; the stubs stand for what the example itself has, generic modules for those of other technologies.
-proc sources {folder} {
-  set files [glob -nocomplain -directory $folder nkv_*.sv]
-  foreach below [lsort [glob -nocomplain -directory $folder -types d *]] {
-    if {[file tail $below] ni {formal syn xcup}} {
-      set files [concat $files [sources $below]]
+# A line of a list is a file, a comment or -F and another list.
+proc files_of {list} {
+  set stream [open $list]
+  set lines [split [string trim [read $stream]] \n]
+  close $stream
+  set files {}
+  foreach line $lines {
+    if {[regexp {^-F +(.+)$} $line -> other]} {
+      lappend files {*}[files_of [file join [file dirname $list] $other]]
+    } elseif {$line ne "" && ![string match //* $line]} {
+      lappend files [file normalize [file join [file dirname $list] $line]]
     }
   }
-  return [lsort $files]
+  return $files
 }
-set files [sources $rtl]
-set first [list $rtl/abi/gen/nkv_abi_pkg.sv $rtl/nkv_pkg.sv]
-set packages [lsearch -all -inline $files *_pkg.sv]
-set modules [lsearch -all -inline -not $files *_pkg.sv]
-set seen {}
-foreach file [concat $first $packages $modules [lsort [glob -directory $here *.sv]]] {
-  if {$file ni $seen} {
-    lappend seen $file
-    set_global_assignment -name SYSTEMVERILOG_FILE $file
-  }
+set files [files_of $here/afu_top.f]
+foreach file $files {
+  set_global_assignment -name SYSTEMVERILOG_FILE $file
 }
 set_global_assignment -name SDC_FILE $here/nearkv.sdc
 
 export_assignments
 project_close
-puts "[llength $seen] files of NearKV in $example for $device"
+puts "[llength $files] files of NearKV in $example for $device"
