@@ -27,13 +27,16 @@ AxiMemory::AxiMemory(std::span<std::byte> bytes, MemoryTiming timing,
       random_(timing.seed + map.slice),
       times_(std::move(times)) {}
 
+std::uint64_t AxiMemory::answer_at() {
+  const std::uint64_t jitter =
+      timing_.jitter_cycles == 0 ? 0 : random_() % (timing_.jitter_cycles + 1);
+  return now_ + timing_.latency_cycles + jitter;
+}
+
 void AxiMemory::read(const Read& read) {
   ++reads_taken_;
   if (faults_.drop_read != 0 && reads_taken_ == faults_.drop_read) return;
-  const std::uint64_t jitter =
-      timing_.jitter_cycles == 0 ? 0 : random_() % (timing_.jitter_cycles + 1);
-  reads_.push_back(
-      {.read = read, .number = reads_taken_, .ready_at = now_ + timing_.latency_cycles + jitter});
+  reads_.push_back({.read = read, .number = reads_taken_, .ready_at = answer_at()});
   if (times_ != nullptr) times_->read(reads_taken_, read.address);
 }
 
@@ -73,8 +76,7 @@ void AxiMemory::write(const Write& write) {
       writes_taken_ - faults_.drop_write < faults_.drop_writes) {
     return;
   }
-  writes_.push_back(
-      {.write = write, .number = writes_taken_, .ready_at = now_ + timing_.latency_cycles});
+  writes_.push_back({.write = write, .number = writes_taken_, .ready_at = answer_at()});
   if (times_ != nullptr) times_->write(writes_taken_, write.address);
 }
 
@@ -83,8 +85,11 @@ std::deque<AxiMemory::QueuedWrite>::iterator AxiMemory::answered_write() {
     const std::optional<std::uint64_t> number = times_->answered_write();
     return number ? std::ranges::find(writes_, *number, &QueuedWrite::number) : writes_.end();
   }
-  const bool is_ready = !writes_.empty() && writes_.front().ready_at <= now_;
-  return is_ready ? writes_.begin() : writes_.end();
+  // Those of one id are done and answered in turn.
+  return std::ranges::find_if(writes_, [this](const QueuedWrite& write) {
+    const auto same = [&](const QueuedWrite& other) { return other.write.id == write.write.id; };
+    return write.ready_at <= now_ && &*std::ranges::find_if(writes_, same) == &write;
+  });
 }
 
 bool AxiMemory::next_answer(Answer* answer) {

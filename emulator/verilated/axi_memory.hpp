@@ -20,7 +20,8 @@ namespace nearkv::emulator {
 /// How memory answers. Times are in cycles of the engine's clock.
 struct MemoryTiming {
   unsigned latency_cycles = 60;  ///< From a read's address to its first beat, at the least.
-  unsigned jitter_cycles = 0;    ///< Added to it, at random up to this much; reads overtake.
+  unsigned jitter_cycles = 0;    ///< Added to it, at random up to this much; answers overtake.
+  unsigned stall_percent = 0;    ///< Of cycles, those that a channel lets pass, each for itself.
   std::uint64_t seed = 1;
 };
 
@@ -130,6 +131,7 @@ class AxiMemory {
     std::uint64_t ready_at;
   };
 
+  [[nodiscard]] std::uint64_t answer_at();  // Of an access that is taken now, the least cycle.
   [[nodiscard]] std::deque<QueuedRead>::iterator answered_read();
   [[nodiscard]] std::deque<QueuedWrite>::iterator answered_write();
   void apply(const Write& write);

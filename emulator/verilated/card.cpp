@@ -21,7 +21,10 @@ constexpr std::uint64_t kQuietCycles = 4096;
 
 VerilatedCard::VerilatedCard(std::unique_ptr<DeviceMemory> memory, unsigned slices,
                              MemoryTiming timing, const dram::Timing* dram)
-    : memory_(std::move(memory)), machine_(make_machine(slices, memory_->bytes().size())) {
+    : memory_(std::move(memory)),
+      stall_percent_(timing.stall_percent),
+      stalls_(timing.seed),
+      machine_(make_machine(slices, memory_->bytes().size())) {
   for (unsigned i = 0; i < slices; ++i) {
     auto times =
         dram == nullptr ? nullptr : std::make_unique<DramTimes>(*dram, timing.latency_cycles);
@@ -52,13 +55,19 @@ void VerilatedCard::tick() {
 void VerilatedCard::offer_memory(std::size_t slice) {
   SliceMemory& memory = slices_[slice];
   SlicePorts& ports = machine_->slices[slice];
-  ports.beat = memory.axi.next_beat(&memory.beat) ? &memory.beat : nullptr;
+  ports.beat = passes() && memory.axi.next_beat(&memory.beat) ? &memory.beat : nullptr;
   if (ports.beat != nullptr) note("beat", memory.beat.id);
-  ports.answer = memory.axi.next_answer(&memory.answer) ? &memory.answer : nullptr;
+  ports.answer = passes() && memory.axi.next_answer(&memory.answer) ? &memory.answer : nullptr;
   if (ports.answer != nullptr) note("answer", memory.answer.id);
-  ports.takes_reads = memory.axi.takes_reads();
+  ports.takes_reads = memory.axi.takes_reads() && passes();
   ports.takes_writes = memory.axi.takes_writes();
+  ports.takes_addresses = ports.takes_writes && passes();
+  ports.takes_data = ports.takes_writes && passes();
+  ports.host_takes_beats = passes();
+  ports.host_takes_answers = passes();
 }
+
+bool VerilatedCard::passes() { return stall_percent_ == 0 || stalls_() % 100 >= stall_percent_; }
 
 bool VerilatedCard::take_accesses(std::size_t slice) {
   AxiMemory& axi = slices_[slice].axi;

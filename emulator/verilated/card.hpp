@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,8 +26,8 @@ namespace nearkv::emulator {
 /// come from two threads.
 class VerilatedCard {
  public:
-  /// 1, 2 or 4 slices, each with an engine. With `dram`, memory answers when that does, and
-  /// timing.latency_cycles is its latency.
+  /// Slices as machine_slices() has them, each with an engine. With `dram`, memory answers when
+  /// that does, and timing.latency_cycles is its latency.
   VerilatedCard(std::unique_ptr<DeviceMemory> memory, unsigned slices, MemoryTiming timing,
                 const dram::Timing* dram = nullptr);
   VerilatedCard(const VerilatedCard&) = delete;
@@ -52,6 +53,7 @@ class VerilatedCard {
  private:
   void tick();
   void offer_memory(std::size_t slice);
+  [[nodiscard]] bool passes();  // Whether a channel takes this cycle.
   bool take_accesses(std::size_t slice);
   void offer_host_accesses();
   void take_host_answers();
@@ -67,6 +69,8 @@ class VerilatedCard {
     AxiMemory::Answer answer{};
   };
   std::vector<SliceMemory> slices_;
+  unsigned stall_percent_;
+  std::mt19937_64 stalls_;
   std::optional<HostTraffic> host_;
   std::optional<AccessTrace> trace_;
   std::unique_ptr<Machine> machine_;

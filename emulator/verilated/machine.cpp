@@ -43,8 +43,6 @@ class MachineOf final : public Machine {
     for (auto& engine : engines_) engine = std::make_unique<Vnkv_engine>(&context_);
     shell_.memory_bytes_i = memory_bytes;
     for (unsigned i = 0; i < kSlices; ++i) {
-      shell_.host_r_ready_i[i] = 1;
-      shell_.host_b_ready_i[i] = 1;
       shell_.host_w_strb_i[i] = ~std::uint64_t{0};
     }
     reset();
@@ -110,7 +108,9 @@ class MachineOf final : public Machine {
   void set_slice(unsigned i) {
     const SlicePorts& slice = slices[i];
     shell_.ar_ready_i[i] = slice.takes_reads;
-    shell_.w_ready_i[i] = slice.takes_writes;
+    shell_.w_ready_i[i] = slice.takes_addresses && slice.takes_data;
+    shell_.host_r_ready_i[i] = slice.host_takes_beats;
+    shell_.host_b_ready_i[i] = slice.host_takes_answers;
     shell_.r_valid_i[i] = slice.beat != nullptr;
     if (slice.beat != nullptr) {
       shell_.r_id_i[i] = slice.beat->id;
@@ -140,7 +140,7 @@ class MachineOf final : public Machine {
     SlicePorts& slice = slices[i];
     slice.reads = shell_.ar_valid_o[i] && slice.takes_reads;
     if (slice.reads) slice.read = {.id = shell_.ar_id_o[i], .address = shell_.ar_addr_o[i]};
-    slice.writes = shell_.w_valid_o[i] && slice.takes_writes;
+    slice.writes = shell_.w_valid_o[i] && slice.takes_addresses && slice.takes_data;
     if (slice.writes) {
       slice.write = {.id = shell_.w_id_o[i],
                      .address = shell_.w_addr_o[i],
@@ -149,13 +149,13 @@ class MachineOf final : public Machine {
     }
     slice.host_read_taken = slice.host_read != nullptr && shell_.host_ar_ready_o[i];
     slice.host_write_taken = slice.host_write != nullptr && shell_.host_w_ready_o[i];
-    slice.host_beat.is_valid = shell_.host_r_valid_o[i] != 0;
+    slice.host_beat.is_valid = shell_.host_r_valid_o[i] && slice.host_takes_beats;
     if (slice.host_beat.is_valid) {
       slice.host_beat.failed = shell_.host_r_error_o[i] || shell_.host_r_poison_o[i];
       slice.host_beat.id = shell_.host_r_id_o[i];
       slice.host_beat.data = burst_of(shell_.host_r_data_o[i]);
     }
-    slice.host_settled.is_valid = shell_.host_b_valid_o[i] != 0;
+    slice.host_settled.is_valid = shell_.host_b_valid_o[i] && slice.host_takes_answers;
     if (slice.host_settled.is_valid) {
       slice.host_settled.failed = shell_.host_b_error_o[i] != 0;
       slice.host_settled.id = shell_.host_b_id_o[i];
@@ -209,6 +209,11 @@ class MachineOf final : public Machine {
 };
 
 }  // namespace
+
+std::span<const unsigned> machine_slices() {
+  static constexpr unsigned kSlices[] = {1, 2, 4};
+  return kSlices;
+}
 
 std::unique_ptr<Machine> make_machine(unsigned slices, std::uint64_t memory_bytes) {
   if (slices == 4) return std::make_unique<MachineOf<Vnkv_shell_4, 4>>(memory_bytes);

@@ -1,10 +1,11 @@
-// nkv_top as C++ sees it: the Verilated shell and its Verilated engines, joined as nkv_top joins
-// them.
+// nkv_top as C++ sees it, in one of two ways: the Verilated shell and its Verilated engines, joined
+// as nkv_top joins them, or nkv_top itself at its own pins.
 #ifndef NEARKV_EMULATOR_VERILATED_MACHINE_HPP_
 #define NEARKV_EMULATOR_VERILATED_MACHINE_HPP_
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "verilated/axi_memory.hpp"
@@ -23,8 +24,12 @@ struct RegisterAccess {
 /// What a slice and those around it tell each other in a cycle. Null or false: nothing.
 struct SlicePorts {
   // To the slice.
-  bool takes_reads = false;  ///< Memory does.
-  bool takes_writes = false;
+  bool takes_reads = false;      ///< Memory does in this cycle.
+  bool takes_writes = false;     ///< Memory has room for a write,
+  bool takes_addresses = false;  ///< and takes addresses of writes in this cycle,
+  bool takes_data = false;       ///< and data of writes.
+  bool host_takes_beats = true;
+  bool host_takes_answers = true;
   const AxiMemory::ReadBeat* beat = nullptr;
   const AxiMemory::Answer* answer = nullptr;
   const HostTraffic::Access* host_read = nullptr;
@@ -37,7 +42,7 @@ struct SlicePorts {
     std::uint16_t id;
     Burst data;  ///< Of a read.
   };
-  bool reads = false;  ///< Memory takes `read`.
+  bool reads = false;  ///< Memory has taken `read`.
   bool writes = false;
   bool host_read_taken = false;
   bool host_write_taken = false;
@@ -65,7 +70,10 @@ class Machine {
   explicit Machine(unsigned slice_count) : slices(slice_count) {}
 };
 
-/// With 1, 2 or 4 slices, after reset.
+/// How many slices a machine may have, the usual number first.
+std::span<const unsigned> machine_slices();
+
+/// One of so many slices, after reset; `slices` is among machine_slices().
 std::unique_ptr<Machine> make_machine(unsigned slices, std::uint64_t memory_bytes);
 
 }  // namespace nearkv::emulator

@@ -1,12 +1,15 @@
 // The Verilated engine as a device that is loaded by URI: rtl:?memory=64MiB&latency=60&jitter=16.
+// As top: the same, with nkv_top as one model at its own pins.
 // file=PATH: its memory is this file, which others may have mapped too.
-// slices=2: so many slices of memory, each with an engine: 1, 2 or 4.
+// slices=2: so many slices of memory, each with an engine: 1, 2 or 4; of top: 2.
 // dram=NAME: memory is DRAM of this kind, and latency what a read of a closed bank takes.
 // trace=PATH: accesses by cycle (see AccessTrace).
-// host=PERCENT: the host reads in so many cycles of 100, beside the engine (see HostTraffic).
+// stall=PERCENT: each channel of memory, and of the host's answers, stands for so many cycles of
+// 100. host=PERCENT: the host reads in so many cycles of 100, beside the engine (see HostTraffic).
 // Faults can be asked for: poison=ADDRESS of a burst in device memory; drop_read=N, drop_write=N:
 // the N-th read or write of slice 0 gets no answer, drop_writes=COUNT: nor do the next writes, so
 // many in all; refuse_write=N: the N-th write of it fails.
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <memory>
@@ -29,7 +32,7 @@ using nearkv::emulator::VerilatedCard;
 
 struct Options {
   nearkv::emulator::MemoryOptions memory;
-  unsigned slices = 1;
+  unsigned slices = nearkv::emulator::machine_slices().front();
   MemoryTiming timing;
   const Timing* dram = nullptr;
   MemoryFaults faults;
@@ -51,10 +54,14 @@ bool parse_option(std::string_view option, Options* options) {
   const std::string_view value = option.substr(equals + 1);
   if (name == "slices") {
     return parse_number(value, &options->slices) &&
-           (options->slices == 1 || options->slices == 2 || options->slices == 4);
+           std::ranges::count(nearkv::emulator::machine_slices(), options->slices) != 0;
   }
   if (name == "latency") return parse_number(value, &options->timing.latency_cycles);
   if (name == "jitter") return parse_number(value, &options->timing.jitter_cycles);
+  if (name == "stall") {
+    return parse_number(value, &options->timing.stall_percent) &&
+           options->timing.stall_percent < 100;
+  }
   if (name == "seed") return parse_number(value, &options->timing.seed);
   if (name == "dram") {
     options->dram = nearkv::dram::find_timing(value);
@@ -78,18 +85,19 @@ bool parse_option(std::string_view option, Options* options) {
   return false;
 }
 
-/// DRAM has its own latency at the least, and no jitter.
+/// DRAM has its own latency at the least, and answers when it has to.
 bool is_possible(const Options& options) {
   return options.dram == nullptr ||
-         (options.timing.jitter_cycles == 0 &&
+         (options.timing.jitter_cycles == 0 && options.timing.stall_percent == 0 &&
           options.timing.latency_cycles >= Dram::least_latency(*options.dram));
 }
 
-std::string dram_names() {
+template <typename Range, typename Name>
+std::string joined(const Range& range, const Name& name_of) {
   std::string names;
-  for (const Timing& timing : nearkv::dram::timings()) {
+  for (const auto& one : range) {
     if (!names.empty()) names += '|';
-    names += timing.name;
+    names += name_of(one);
   }
   return names;
 }
@@ -106,19 +114,24 @@ void* open(const char* arguments, char* error, size_t error_bytes) {
   if (!options) {
     std::snprintf(
         error, error_bytes,
-        "rtl: takes not \"%s\" but, joined by &, ?memory=SIZE (multiple of 4KiB like 64MiB) or "
-        "file=PATH, slices=1|2|4, dram=%s, latency=, jitter=CYCLES, seed=N, host=PERCENT, "
+        NEARKV_SCHEME
+        ": takes not \"%s\" but, joined by &, ?memory=SIZE (multiple of 4KiB like 64MiB) or "
+        "file=PATH, slices=%s, dram=%s, latency=, jitter=CYCLES, seed=N, stall=, host=PERCENT, "
         "trace=FILE, poison=ADDRESS, drop_read=, drop_write=, refuse_write=N, drop_writes=COUNT",
-        arguments, dram_names().c_str());
+        arguments,
+        joined(nearkv::emulator::machine_slices(), [](unsigned n) { return std::to_string(n); })
+            .c_str(),
+        joined(nearkv::dram::timings(), [](const Timing& timing) { return timing.name; }).c_str());
     return nullptr;
   }
   if (!is_possible(*options)) {
     std::snprintf(error, error_bytes,
-                  "rtl: dram=%s takes no jitter=, and a latency= of %u cycles or more",
+                  NEARKV_SCHEME
+                  ": dram=%s takes no jitter= or stall=, and a latency= of %u cycles or more",
                   std::string(options->dram->name).c_str(), Dram::least_latency(*options->dram));
     return nullptr;
   }
-  auto memory = nearkv::emulator::make_memory("rtl", options->memory, {error, error_bytes});
+  auto memory = nearkv::emulator::make_memory(NEARKV_SCHEME, options->memory, {error, error_bytes});
   if (memory == nullptr) return nullptr;
   auto card = std::make_unique<VerilatedCard>(std::move(memory), options->slices, options->timing,
                                               options->dram);
@@ -128,7 +141,7 @@ void* open(const char* arguments, char* error, size_t error_bytes) {
     card->add_host_traffic(options->host);
   }
   if (!options->trace.empty() && !card->trace(options->trace)) {
-    std::snprintf(error, error_bytes, "rtl: cannot write %s", options->trace.c_str());
+    std::snprintf(error, error_bytes, NEARKV_SCHEME ": cannot write %s", options->trace.c_str());
     return nullptr;
   }
   return card.release();

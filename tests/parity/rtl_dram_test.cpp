@@ -64,6 +64,8 @@ void expect_refused(const std::string& options, const std::string& reason_part) 
 TEST(RtlDramOptionsTest, WhatCannotBeIsRefused) {
   expect_refused("dram=ddr6", "dram=ddr4|ddr5|ddr5_same_bank|hbm2e");
   expect_refused("dram=ddr5&jitter=4", "dram=ddr5 takes no jitter=");
+  expect_refused("dram=ddr5&stall=4", "dram=ddr5 takes no jitter= or stall=");
+  expect_refused("stall=100", "rtl: takes not");
   expect_refused("dram=ddr5&latency=14", "latency= of 15 cycles or more");
   expect_refused("trace=/nowhere/file", "cannot write /nowhere/file");
   expect_refused("trace=", "not \"?trace=\" but");

@@ -40,7 +40,7 @@ class RtlHostTest : public testing::TestWithParam<std::string> {
   }
 
   BenchDevice model_{"model:?memory=4MiB"};
-  BenchDevice engine_{"rtl:?memory=4MiB&" + GetParam()};
+  BenchDevice engine_{GetParam() + "&memory=4MiB"};
   StoredList list_;
   std::vector<std::uint16_t> queries_;
 };
@@ -80,9 +80,12 @@ TEST_P(RtlHostTest, DoorbellsInMemoryAreWritesOfTheTail) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Loads, RtlHostTest,
-                         testing::Values("latency=60&host=25", "latency=60&host=75",
-                                         "latency=7&jitter=90&host=40&seed=3", "dram=ddr5&host=40",
-                                         "dram=ddr4&latency=20&host=25"),
+                         testing::Values("rtl:?latency=60&host=25", "rtl:?latency=60&host=75",
+                                         "rtl:?latency=7&jitter=90&host=40&seed=3",
+                                         "rtl:?dram=ddr5&host=40",
+                                         "rtl:?dram=ddr4&latency=20&host=25",
+                                         "top:?latency=60&host=25",
+                                         "top:?latency=7&jitter=90&stall=30&host=40&seed=3"),
                          [](const auto& test) { return std::to_string(test.index); });
 
 }  // namespace

@@ -57,7 +57,7 @@ class EngineModel final : public KernelModel {
                         .value = adapter_.csr_wdata_o};
     SlicePorts& slice = machine_->slices[0];
     slice.takes_reads = adapter_.ar_ready_o != 0;
-    slice.takes_writes = adapter_.w_ready_o != 0;
+    slice.takes_addresses = slice.takes_data = adapter_.w_ready_o != 0;
     slice.beat = nullptr;
     if (adapter_.r_valid_o != 0) {
       beat_ = {
