@@ -16,6 +16,7 @@ import pytest
 pytestmark = pytest.mark.quick
 
 RTL = file_list.TOP.parent
+EMULATOR = RTL.parent / "emulator"
 AGILEX = RTL / "syn" / "agilex"
 XRT = RTL.parent / "hls" / "xrt" / "engine"
 LISTS = {
@@ -88,6 +89,37 @@ proc get_all_global_assignments {- name} {
 proc foreach_in_collection {name collection body} {uplevel [list foreach $name $collection $body]}
 proc set_global_assignment {args} {puts "assign $args"}
 """
+
+
+def core_files(core: Path, fileset: str) -> list[Path]:
+    """What a fileset of FuseSoC's names; a file may be the one key of its attributes."""
+    yaml = pytest.importorskip("yaml")
+    named = yaml.safe_load(core.read_text(encoding="utf-8"))["filesets"][fileset]["files"]
+    names = [name if isinstance(name, str) else next(iter(name)) for name in named]
+    return [(core.parent / name).resolve() for name in names]
+
+
+def test_fusesoc_gets_the_list_of_nkv_top() -> None:
+    assert core_files(RTL / "nearkv.core", "rtl") == file_list.read()
+
+
+def test_fusesoc_and_make_simulate_the_same() -> None:
+    make = shutil.which("make")
+    if make is None:
+        pytest.skip("make not found")
+    command = [make, "-C", RTL, "-B", "-n", "sim"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    (verilator,) = (line for line in said.splitlines() if line.startswith("verilator"))
+    made = {Path(word) for word in verilator.split() if word.endswith(".cpp")}
+    card = core_files(EMULATOR / "card.core", "card")
+    bench = core_files(RTL / "nearkv.core", "bench")
+    assert {file for file in card + bench if file.suffix == ".cpp"} == made
+    # FuseSoC copies what is named, and no other header.
+    there = {path for path in EMULATOR.rglob("*.hpp")}
+    includes = re.findall(
+        r'^#include "([a-z_/]+\.hpp)"', "".join(f.read_text() for f in card + bench), re.MULTILINE
+    )
+    assert {EMULATOR / name for name in includes} == there & set(card)
 
 
 def test_quartus_gets_the_list_of_afu_top(tmp_path: Path) -> None:
