@@ -35,38 +35,13 @@ module nkv_shell
   output interrupts_t irq_o,               // Levels: INTERRUPT_STATUS without what is masked.
 
   // The host's accesses to device memory, as the CXL IP divides them among slices (nkv_inline).
-  input  logic      [Slices-1:0] host_ar_valid_i,
-  output logic      [Slices-1:0] host_ar_ready_o,
-  input  access_t   [Slices-1:0] host_ar_i,
-  output logic      [Slices-1:0] host_r_valid_o,
-  input  logic      [Slices-1:0] host_r_ready_i,
-  output access_r_t [Slices-1:0] host_r_o,
-  input  logic      [Slices-1:0] host_aw_valid_i,
-  output logic      [Slices-1:0] host_aw_ready_o,
-  input  access_t   [Slices-1:0] host_aw_i,
-  input  logic      [Slices-1:0] host_w_valid_i,
-  output logic      [Slices-1:0] host_w_ready_o,
-  input  access_w_t [Slices-1:0] host_w_i,
-  output logic      [Slices-1:0] host_b_valid_o,
-  input  logic      [Slices-1:0] host_b_ready_i,
-  output axi_b_t    [Slices-1:0] host_b_o,
-  output dev_load_e [Slices-1:0] load_o,   // DevLoad
+  input  host_request_t   [Slices-1:0] host_i,
+  output host_answer_t    [Slices-1:0] host_o,
+  output dev_load_e       [Slices-1:0] load_o,   // DevLoad
 
-  output logic           [Slices-1:0] memory_ar_valid_o,
-  input  logic           [Slices-1:0] memory_ar_ready_i,
-  output memory_access_t [Slices-1:0] memory_ar_o,
-  input  logic           [Slices-1:0] memory_r_valid_i,
-  output logic           [Slices-1:0] memory_r_ready_o,
-  input  memory_r_t      [Slices-1:0] memory_r_i,
-  output logic           [Slices-1:0] memory_aw_valid_o,
-  input  logic           [Slices-1:0] memory_aw_ready_i,
-  output memory_access_t [Slices-1:0] memory_aw_o,
-  output logic           [Slices-1:0] memory_w_valid_o,
-  input  logic           [Slices-1:0] memory_w_ready_i,
-  output access_w_t      [Slices-1:0] memory_w_o,
-  input  logic           [Slices-1:0] memory_b_valid_i,
-  output logic           [Slices-1:0] memory_b_ready_o,
-  input  memory_b_t      [Slices-1:0] memory_b_i,
+  // The memory controllers, a slice each.
+  output memory_request_t [Slices-1:0] memory_o,
+  input  memory_answer_t  [Slices-1:0] memory_i,
 
   // The engines. Each is Client 0 to itself; here its number takes the place of that in ids.
   output logic                          engine_clear_o,    // CONTROL.RESET, until memory owes nothing.
@@ -252,21 +227,8 @@ module nkv_shell
     .rst_ni,
     .control_i      (inline_control),
     .doorbells_i    (doorbell_control),
-    .host_ar_valid_i,
-    .host_ar_ready_o,
-    .host_ar_i,
-    .host_r_valid_o,
-    .host_r_ready_i,
-    .host_r_o,
-    .host_aw_valid_i,
-    .host_aw_ready_o,
-    .host_aw_i,
-    .host_w_valid_i,
-    .host_w_ready_o,
-    .host_w_i,
-    .host_b_valid_o,
-    .host_b_ready_i,
-    .host_b_o,
+    .host_i,
+    .host_o,
     .load_o,
     .doorbell_o     (doorbell),
     .near_ar_valid_i(near_ar_valid),
@@ -279,21 +241,8 @@ module nkv_shell
     .near_w_i       (near_w),
     .near_b_valid_o (near_b_valid),
     .near_b_o       (near_b),
-    .memory_ar_valid_o,
-    .memory_ar_ready_i,
-    .memory_ar_o,
-    .memory_r_valid_i,
-    .memory_r_ready_o,
-    .memory_r_i,
-    .memory_aw_valid_o,
-    .memory_aw_ready_i,
-    .memory_aw_o,
-    .memory_w_valid_o,
-    .memory_w_ready_i,
-    .memory_w_o,
-    .memory_b_valid_i,
-    .memory_b_ready_o,
-    .memory_b_i
+    .memory_o,
+    .memory_i
   );
 
   // ---- Hotness: of what the host asks for, and of what commands read ----
@@ -308,12 +257,10 @@ module nkv_shell
   ) u_host_accesses (
     .clk_i,
     .rst_ni,
-    .read_i        (host_ar_valid_i & host_ar_ready_o),
-    .read_access_i (host_ar_i),
-    .write_i       (host_aw_valid_i & host_aw_ready_o),
-    .write_access_i(host_aw_i),
-    .valid_o       (host_access_valid),
-    .access_o      (host_access)
+    .host_i,
+    .answer_i(host_o),
+    .valid_o (host_access_valid),
+    .access_o(host_access)
   );
 
   for (genvar i = 0; i < int'(Engines); i++) begin : gen_asked

@@ -93,18 +93,11 @@ module nkv_shell_flat
 
   typedef logic [Slices-1:0] each_t;
 
-  access_t   [Slices-1:0] host_ar, host_aw;
-  access_r_t [Slices-1:0] host_r;
-  access_w_t [Slices-1:0] host_w, memory_w;
-  axi_b_t    [Slices-1:0] host_b;
-  dev_load_e [Slices-1:0] load;
-  memory_access_t [Slices-1:0] memory_ar, memory_aw;
-  memory_r_t [Slices-1:0] memory_r;
-  memory_b_t [Slices-1:0] memory_b;
-  each_t host_ar_valid, host_ar_ready, host_r_valid, host_r_ready, host_aw_valid, host_aw_ready;
-  each_t host_w_valid, host_w_ready, host_b_valid, host_b_ready;
-  each_t memory_ar_valid, memory_ar_ready, memory_r_valid, memory_r_ready, memory_aw_valid;
-  each_t memory_aw_ready, memory_w_valid, memory_w_ready, memory_b_valid, memory_b_ready;
+  host_request_t   [Slices-1:0] host;
+  host_answer_t    [Slices-1:0] host_answer;
+  memory_request_t [Slices-1:0] memory;
+  memory_answer_t  [Slices-1:0] memory_answer;
+  dev_load_e       [Slices-1:0] load;
   each_t command_valid, command_ready, outcome_valid, outcome_ready, fatal, quiet;
   each_t engine_ar_valid, engine_ar_ready, engine_r_valid;
   each_t engine_w_valid, engine_w_ready, engine_b_valid;
@@ -117,40 +110,44 @@ module nkv_shell_flat
   axi_b_t [Slices-1:0] engine_b;
 
   for (genvar i = 0; i < int'(Slices); i++) begin : gen_slice
-    assign host_ar_valid[i] = host_ar_valid_i[i];
-    assign host_ar_ready_o[i] = host_ar_ready[i];
-    assign host_ar[i] = '{id: host_ar_id_i[i], addr: address_t'(host_ar_addr_i[i])};
-    assign host_r_valid_o[i] = host_r_valid[i];
-    assign host_r_ready[i] = host_r_ready_i[i];
-    assign {host_r_id_o[i], host_r_error_o[i], host_r_poison_o[i], host_r_data_o[i]} = host_r[i];
-    assign host_aw_valid[i] = host_w_valid_i[i] && host_w_ready[i];
-    assign host_aw[i] = '{id: host_w_id_i[i], addr: address_t'(host_w_addr_i[i])};
-    assign host_w_valid[i] = host_w_valid_i[i] && host_aw_ready[i];
-    assign host_w[i] = '{
-        strb: host_w_strb_i[i], poison: host_w_poison_i[i], data: host_w_data_i[i]
+    // A write's address and data are offered once both are taken.
+    assign host[i] = '{
+        ar_valid: host_ar_valid_i[i],
+        ar: '{id: host_ar_id_i[i], addr: address_t'(host_ar_addr_i[i])},
+        r_ready: host_r_ready_i[i],
+        aw_valid: host_w_valid_i[i] && host_answer[i].w_ready,
+        aw: '{id: host_w_id_i[i], addr: address_t'(host_w_addr_i[i])},
+        w_valid: host_w_valid_i[i] && host_answer[i].aw_ready,
+        w: '{strb: host_w_strb_i[i], poison: host_w_poison_i[i], data: host_w_data_i[i]},
+        b_ready: host_b_ready_i[i]
     };
-    assign host_w_ready_o[i] = host_aw_ready[i] && host_w_ready[i];
-    assign host_b_valid_o[i] = host_b_valid[i];
-    assign host_b_ready[i] = host_b_ready_i[i];
-    assign {host_b_id_o[i], host_b_error_o[i]} = host_b[i];
+    assign host_ar_ready_o[i] = host_answer[i].ar_ready;
+    assign host_r_valid_o[i] = host_answer[i].r_valid;
+    assign {host_r_id_o[i], host_r_error_o[i], host_r_poison_o[i], host_r_data_o[i]} =
+        host_answer[i].r;
+    assign host_w_ready_o[i] = host_answer[i].aw_ready && host_answer[i].w_ready;
+    assign host_b_valid_o[i] = host_answer[i].b_valid;
+    assign {host_b_id_o[i], host_b_error_o[i]} = host_answer[i].b;
     assign load_o[i] = load[i];
 
-    assign ar_valid_o[i] = memory_ar_valid[i];
-    assign memory_ar_ready[i] = ar_ready_i[i];
-    assign ar_id_o[i] = {memory_ar[i].is_near, memory_ar[i].access.id};
-    assign ar_addr_o[i] = 64'(memory_ar[i].access.addr);
-    assign memory_r_valid[i] = r_valid_i[i];
-    assign r_ready_o[i] = memory_r_ready[i];
-    assign memory_r[i] = {r_id_i[i], r_error_i[i], r_poison_i[i], r_data_i[i]};
-    assign w_valid_o[i] = memory_aw_valid[i] && memory_w_valid[i];
-    assign memory_aw_ready[i] = w_ready_i[i] && memory_w_valid[i];
-    assign memory_w_ready[i] = w_ready_i[i] && memory_aw_valid[i];
-    assign w_id_o[i] = {memory_aw[i].is_near, memory_aw[i].access.id};
-    assign w_addr_o[i] = 64'(memory_aw[i].access.addr);
-    assign {w_strb_o[i], w_poison_o[i], w_data_o[i]} = memory_w[i];
-    assign memory_b_valid[i] = b_valid_i[i];
-    assign b_ready_o[i] = memory_b_ready[i];
-    assign memory_b[i] = {b_id_i[i], b_error_i[i]};
+    assign ar_valid_o[i] = memory[i].ar_valid;
+    assign ar_id_o[i] = {memory[i].ar.is_near, memory[i].ar.access.id};
+    assign ar_addr_o[i] = 64'(memory[i].ar.access.addr);
+    assign r_ready_o[i] = memory[i].r_ready;
+    assign w_valid_o[i] = memory[i].aw_valid && memory[i].w_valid;
+    assign w_id_o[i] = {memory[i].aw.is_near, memory[i].aw.access.id};
+    assign w_addr_o[i] = 64'(memory[i].aw.access.addr);
+    assign {w_strb_o[i], w_poison_o[i], w_data_o[i]} = memory[i].w;
+    assign b_ready_o[i] = memory[i].b_ready;
+    assign memory_answer[i] = '{
+        ar_ready: ar_ready_i[i],
+        r_valid: r_valid_i[i],
+        r: {r_id_i[i], r_error_i[i], r_poison_i[i], r_data_i[i]},
+        aw_ready: w_ready_i[i] && memory[i].w_valid,
+        w_ready: w_ready_i[i] && memory[i].aw_valid,
+        b_valid: b_valid_i[i],
+        b: {b_id_i[i], b_error_i[i]}
+    };
 
     assign command_valid_o[i] = command_valid[i];
     assign command_ready[i] = command_ready_i[i];
@@ -189,37 +186,11 @@ module nkv_shell_flat
     .csr_error_o,
     .memory_bytes_i,
     .irq_o,
-    .host_ar_valid_i  (host_ar_valid),
-    .host_ar_ready_o  (host_ar_ready),
-    .host_ar_i        (host_ar),
-    .host_r_valid_o   (host_r_valid),
-    .host_r_ready_i   (host_r_ready),
-    .host_r_o         (host_r),
-    .host_aw_valid_i  (host_aw_valid),
-    .host_aw_ready_o  (host_aw_ready),
-    .host_aw_i        (host_aw),
-    .host_w_valid_i   (host_w_valid),
-    .host_w_ready_o   (host_w_ready),
-    .host_w_i         (host_w),
-    .host_b_valid_o   (host_b_valid),
-    .host_b_ready_i   (host_b_ready),
-    .host_b_o         (host_b),
+    .host_i           (host),
+    .host_o           (host_answer),
     .load_o           (load),
-    .memory_ar_valid_o(memory_ar_valid),
-    .memory_ar_ready_i(memory_ar_ready),
-    .memory_ar_o      (memory_ar),
-    .memory_r_valid_i (memory_r_valid),
-    .memory_r_ready_o (memory_r_ready),
-    .memory_r_i       (memory_r),
-    .memory_aw_valid_o(memory_aw_valid),
-    .memory_aw_ready_i(memory_aw_ready),
-    .memory_aw_o      (memory_aw),
-    .memory_w_valid_o (memory_w_valid),
-    .memory_w_ready_i (memory_w_ready),
-    .memory_w_o       (memory_w),
-    .memory_b_valid_i (memory_b_valid),
-    .memory_b_ready_o (memory_b_ready),
-    .memory_b_i       (memory_b),
+    .memory_o         (memory),
+    .memory_i         (memory_answer),
     .engine_clear_o,
     .engine_forfeit_o,
     .engine_quiet_i   (quiet),

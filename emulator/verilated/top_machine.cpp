@@ -24,23 +24,54 @@ namespace {
 // Addresses that wait for their data at a slice's memory, and data for their addresses.
 constexpr std::size_t kQueuedWrites = 4;
 
-// ---- Structs of nkv_inline_pkg, their last member first, in bits ----
+// ---- Structs of nkv_inline_pkg: where their members begin, in bits, the last one first ----
 constexpr unsigned kAddressBits = 52;
+constexpr unsigned kDataBits = 8 * sizeof(Burst);
 constexpr unsigned kHostIdBits = 12;
 constexpr unsigned kMemoryIdBits = 13;  // is_near, and the id.
-constexpr unsigned kDataBits = 8 * sizeof(Burst);
-constexpr unsigned kAccessBits = kAddressBits + kHostIdBits;
-constexpr unsigned kMemoryAccessBits = kAddressBits + kMemoryIdBits;
-constexpr unsigned kPoisonAt = kDataBits;
-constexpr unsigned kStrobesAt = kDataBits + 1;
-constexpr unsigned kWriteDataBits = kStrobesAt + 64;
-constexpr unsigned kErrorAt = kDataBits + 1;
-constexpr unsigned kReadIdAt = kDataBits + 2;
-constexpr unsigned kAnswerIdAt = 1;  // Behind the error.
-constexpr unsigned kMemoryReadBits = kReadIdAt + kMemoryIdBits;
+
+// Of an access its address comes last, of answers what is not the id.
+constexpr unsigned kIdOfAccess = kAddressBits;
+constexpr unsigned kPoison = kDataBits;
+constexpr unsigned kError = kDataBits + 1;
+constexpr unsigned kIdOfBeat = kDataBits + 2;
+constexpr unsigned kIdOfAnswer = 1;
+constexpr unsigned kStrobes = kDataBits + 1;
+
+/// host_request_t and memory_request_t.
+template <unsigned kIdBits>
+struct Request {
+  static constexpr unsigned kBReady = 0;
+  static constexpr unsigned kW = kBReady + 1;
+  static constexpr unsigned kWValid = kW + kStrobes + 64;
+  static constexpr unsigned kAw = kWValid + 1;
+  static constexpr unsigned kAwValid = kAw + kIdOfAccess + kIdBits;
+  static constexpr unsigned kRReady = kAwValid + 1;
+  static constexpr unsigned kAr = kRReady + 1;
+  static constexpr unsigned kArValid = kAr + kIdOfAccess + kIdBits;
+  static constexpr unsigned kBits = kArValid + 1;
+};
+
+/// host_answer_t and memory_answer_t.
+template <unsigned kIdBits>
+struct Reply {
+  static constexpr unsigned kB = 0;
+  static constexpr unsigned kBValid = kB + kIdOfAnswer + kIdBits;
+  static constexpr unsigned kWReady = kBValid + 1;
+  static constexpr unsigned kAwReady = kWReady + 1;
+  static constexpr unsigned kR = kAwReady + 1;
+  static constexpr unsigned kRValid = kR + kIdOfBeat + kIdBits;
+  static constexpr unsigned kArReady = kRValid + 1;
+  static constexpr unsigned kBits = kArReady + 1;
+};
+
+using HostRequest = Request<kHostIdBits>;
+using HostReply = Reply<kHostIdBits>;
+using MemoryRequest = Request<kMemoryIdBits>;
+using MemoryReply = Reply<kMemoryIdBits>;
 
 // As many as fit into a port of the model.
-constexpr unsigned kSlices = 8 * sizeof(Vnkv_top::memory_r_i) / kMemoryReadBits;
+constexpr unsigned kSlices = 8 * sizeof(Vnkv_top::memory_i) / MemoryReply::kBits;
 
 /// A port's 32-bit words: Verilator has an integer where it has no more than 64 bits.
 template <typename Port>
@@ -170,45 +201,48 @@ class TopMachine final : public Machine {
 
   // ---- Memory ----
   void set_memory(unsigned i) {
-    SlicePorts& slice = slices[i];
+    const SlicePorts& slice = slices[i];
     Pending& pending = pending_[i];
     if (slice.beat != nullptr) pending.beats.push_back(*slice.beat);
     if (slice.answer != nullptr) pending.answers.push_back(*slice.answer);
     pending.takes_address = slice.takes_addresses && pending.addresses.size() < kQueuedWrites;
     pending.takes_data = slice.takes_data && pending.data.size() < kQueuedWrites;
-    set_bits(top_.memory_ar_ready_i, i, 1, slice.takes_reads);
-    set_bits(top_.memory_aw_ready_i, i, 1, pending.takes_address);
-    set_bits(top_.memory_w_ready_i, i, 1, pending.takes_data);
-    set_bits(top_.memory_r_valid_i, i, 1, !pending.beats.empty());
+    const unsigned at = i * MemoryReply::kBits;
+    auto& port = top_.memory_i;
+    set_bits(port, at + MemoryReply::kArReady, 1, slice.takes_reads);
+    set_bits(port, at + MemoryReply::kAwReady, 1, pending.takes_address);
+    set_bits(port, at + MemoryReply::kWReady, 1, pending.takes_data);
+    set_bits(port, at + MemoryReply::kRValid, 1, !pending.beats.empty());
     if (!pending.beats.empty()) {
       const AxiMemory::ReadBeat& beat = pending.beats.front();
-      const unsigned at = i * kMemoryReadBits;
-      set_data(top_.memory_r_i, at, beat.data);
-      set_bits(top_.memory_r_i, at + kPoisonAt, 1, beat.poison);
-      set_bits(top_.memory_r_i, at + kErrorAt, 1, beat.error);
-      set_bits(top_.memory_r_i, at + kReadIdAt, kMemoryIdBits, beat.id);
+      constexpr unsigned kR = MemoryReply::kR;
+      set_data(port, at + kR, beat.data);
+      set_bits(port, at + kR + kPoison, 1, beat.poison);
+      set_bits(port, at + kR + kError, 1, beat.error);
+      set_bits(port, at + kR + kIdOfBeat, kMemoryIdBits, beat.id);
     }
-    set_bits(top_.memory_b_valid_i, i, 1, !pending.answers.empty());
+    set_bits(port, at + MemoryReply::kBValid, 1, !pending.answers.empty());
     if (!pending.answers.empty()) {
       const AxiMemory::Answer& answer = pending.answers.front();
-      const unsigned at = i * (kAnswerIdAt + kMemoryIdBits);
-      set_bits(top_.memory_b_i, at, 1, answer.error);
-      set_bits(top_.memory_b_i, at + kAnswerIdAt, kMemoryIdBits, answer.id);
+      set_bits(port, at + MemoryReply::kB, 1, answer.error);
+      set_bits(port, at + MemoryReply::kB + kIdOfAnswer, kMemoryIdBits, answer.id);
     }
   }
 
   void get_memory(unsigned i) {
     SlicePorts& slice = slices[i];
     Pending& pending = pending_[i];
-    slice.reads = slice.takes_reads && bits(top_.memory_ar_valid_o, i, 1) != 0;
-    if (slice.reads) slice.read = read_at(top_.memory_ar_o, i);
-    if (pending.takes_address && bits(top_.memory_aw_valid_o, i, 1) != 0) {
-      pending.addresses.push_back(read_at(top_.memory_aw_o, i));
+    const unsigned at = i * MemoryRequest::kBits;
+    const auto& port = top_.memory_o;
+    const auto is_set = [&](unsigned bit) { return bits(port, at + bit, 1) != 0; };
+    slice.reads = slice.takes_reads && is_set(MemoryRequest::kArValid);
+    if (slice.reads) slice.read = read_at(at + MemoryRequest::kAr);
+    if (pending.takes_address && is_set(MemoryRequest::kAwValid)) {
+      pending.addresses.push_back(read_at(at + MemoryRequest::kAw));
     }
-    if (pending.takes_data && bits(top_.memory_w_valid_o, i, 1) != 0) {
-      const unsigned at = i * kWriteDataBits;
-      pending.data.push_back({.strobes = bits(top_.memory_w_o, at + kStrobesAt, 64),
-                              .data = data_at(top_.memory_w_o, at)});
+    if (pending.takes_data && is_set(MemoryRequest::kWValid)) {
+      pending.data.push_back({.strobes = bits(port, at + MemoryRequest::kW + kStrobes, 64),
+                              .data = data_at(port, at + MemoryRequest::kW)});
     }
     slice.writes = slice.takes_writes && !pending.addresses.empty() && !pending.data.empty();
     if (slice.writes) {
@@ -219,18 +253,13 @@ class TopMachine final : public Machine {
       pending.addresses.pop_front();
       pending.data.pop_front();
     }
-    if (!pending.beats.empty() && bits(top_.memory_r_ready_o, i, 1) != 0) {
-      pending.beats.pop_front();
-    }
-    if (!pending.answers.empty() && bits(top_.memory_b_ready_o, i, 1) != 0) {
-      pending.answers.pop_front();
-    }
+    if (!pending.beats.empty() && is_set(MemoryRequest::kRReady)) pending.beats.pop_front();
+    if (!pending.answers.empty() && is_set(MemoryRequest::kBReady)) pending.answers.pop_front();
   }
 
-  template <typename Port>
-  static AxiMemory::Read read_at(const Port& port, unsigned slice) {
-    const unsigned at = slice * kMemoryAccessBits;
-    return {.id = static_cast<std::uint16_t>(bits(port, at + kAddressBits, kMemoryIdBits)),
+  [[nodiscard]] AxiMemory::Read read_at(unsigned at) const {
+    const auto& port = top_.memory_o;
+    return {.id = static_cast<std::uint16_t>(bits(port, at + kIdOfAccess, kMemoryIdBits)),
             .address = bits(port, at, kAddressBits)};
   }
 
@@ -238,53 +267,57 @@ class TopMachine final : public Machine {
   void set_host(unsigned i) {
     const SlicePorts& slice = slices[i];
     const Pending& pending = pending_[i];
-    set_bits(top_.host_ar_valid_i, i, 1, slice.host_read != nullptr);
-    if (slice.host_read != nullptr) set_access(top_.host_ar_i, i, *slice.host_read);
+    const unsigned at = i * HostRequest::kBits;
+    auto& port = top_.host_i;
+    set_bits(port, at + HostRequest::kArValid, 1, slice.host_read != nullptr);
+    if (slice.host_read != nullptr) set_access(at + HostRequest::kAr, *slice.host_read);
     const HostTraffic::Access* const write = slice.host_write;
-    set_bits(top_.host_aw_valid_i, i, 1, write != nullptr && !pending.host_address_taken);
-    set_bits(top_.host_w_valid_i, i, 1, write != nullptr && !pending.host_data_taken);
+    const bool offers_address = write != nullptr && !pending.host_address_taken;
+    const bool offers_data = write != nullptr && !pending.host_data_taken;
+    set_bits(port, at + HostRequest::kAwValid, 1, offers_address);
+    set_bits(port, at + HostRequest::kWValid, 1, offers_data);
     if (write != nullptr) {
-      set_access(top_.host_aw_i, i, *write);
-      const unsigned at = i * kWriteDataBits;
-      set_data(top_.host_w_i, at, write->data);
-      set_bits(top_.host_w_i, at + kStrobesAt, 64, ~std::uint64_t{0});
+      set_access(at + HostRequest::kAw, *write);
+      set_data(port, at + HostRequest::kW, write->data);
+      set_bits(port, at + HostRequest::kW + kStrobes, 64, ~std::uint64_t{0});
     }
-    set_bits(top_.host_r_ready_i, i, 1, slice.host_takes_beats);
-    set_bits(top_.host_b_ready_i, i, 1, slice.host_takes_answers);
+    set_bits(port, at + HostRequest::kRReady, 1, slice.host_takes_beats);
+    set_bits(port, at + HostRequest::kBReady, 1, slice.host_takes_answers);
   }
 
   void get_host(unsigned i) {
     SlicePorts& slice = slices[i];
     Pending& pending = pending_[i];
-    slice.host_read_taken = slice.host_read != nullptr && bits(top_.host_ar_ready_o, i, 1) != 0;
+    const unsigned at = i * HostReply::kBits;
+    const auto& port = top_.host_o;
+    const auto is_set = [&](unsigned bit) { return bits(port, at + bit, 1) != 0; };
+    const auto id_at = [&](unsigned bit) {
+      return static_cast<std::uint16_t>(bits(port, at + bit, kHostIdBits));
+    };
+    slice.host_read_taken = slice.host_read != nullptr && is_set(HostReply::kArReady);
     if (slice.host_write != nullptr) {
-      pending.host_address_taken |= bits(top_.host_aw_ready_o, i, 1) != 0;
-      pending.host_data_taken |= bits(top_.host_w_ready_o, i, 1) != 0;
+      pending.host_address_taken |= is_set(HostReply::kAwReady);
+      pending.host_data_taken |= is_set(HostReply::kWReady);
     }
     slice.host_write_taken = pending.host_address_taken && pending.host_data_taken;
     if (slice.host_write_taken) pending.host_address_taken = pending.host_data_taken = false;
-    slice.host_beat.is_valid = slice.host_takes_beats && bits(top_.host_r_valid_o, i, 1) != 0;
+    constexpr unsigned kR = HostReply::kR;
+    slice.host_beat.is_valid = slice.host_takes_beats && is_set(HostReply::kRValid);
     if (slice.host_beat.is_valid) {
-      const unsigned at = i * (kReadIdAt + kHostIdBits);
-      slice.host_beat.failed = bits(top_.host_r_o, at + kPoisonAt, 2) != 0;  // Or the error.
-      slice.host_beat.id =
-          static_cast<std::uint16_t>(bits(top_.host_r_o, at + kReadIdAt, kHostIdBits));
-      slice.host_beat.data = data_at(top_.host_r_o, at);
+      slice.host_beat.failed = is_set(kR + kPoison) || is_set(kR + kError);
+      slice.host_beat.id = id_at(kR + kIdOfBeat);
+      slice.host_beat.data = data_at(port, at + kR);
     }
-    slice.host_settled.is_valid = slice.host_takes_answers && bits(top_.host_b_valid_o, i, 1) != 0;
+    slice.host_settled.is_valid = slice.host_takes_answers && is_set(HostReply::kBValid);
     if (slice.host_settled.is_valid) {
-      const unsigned at = i * (kAnswerIdAt + kHostIdBits);
-      slice.host_settled.failed = bits(top_.host_b_o, at, 1) != 0;
-      slice.host_settled.id =
-          static_cast<std::uint16_t>(bits(top_.host_b_o, at + kAnswerIdAt, kHostIdBits));
+      slice.host_settled.failed = is_set(HostReply::kB);
+      slice.host_settled.id = id_at(HostReply::kB + kIdOfAnswer);
     }
   }
 
-  template <typename Port>
-  static void set_access(Port& port, unsigned slice, const HostTraffic::Access& access) {
-    const unsigned at = slice * kAccessBits;
-    set_bits(port, at, kAddressBits, access.address);
-    set_bits(port, at + kAddressBits, kHostIdBits, access.id);
+  void set_access(unsigned at, const HostTraffic::Access& asked) {
+    set_bits(top_.host_i, at, kAddressBits, asked.address);
+    set_bits(top_.host_i, at + kIdOfAccess, kHostIdBits, asked.id);
   }
 
   struct WriteData {

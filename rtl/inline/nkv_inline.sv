@@ -20,23 +20,10 @@ module nkv_inline
   input  doorbell_control_t doorbells_i,
 
   // The CXL IP.
-  input  logic      [Slices-1:0] host_ar_valid_i,
-  output logic      [Slices-1:0] host_ar_ready_o,
-  input  access_t   [Slices-1:0] host_ar_i,
-  output logic      [Slices-1:0] host_r_valid_o,
-  input  logic      [Slices-1:0] host_r_ready_i,
-  output access_r_t [Slices-1:0] host_r_o,
-  input  logic      [Slices-1:0] host_aw_valid_i,
-  output logic      [Slices-1:0] host_aw_ready_o,
-  input  access_t   [Slices-1:0] host_aw_i,
-  input  logic      [Slices-1:0] host_w_valid_i,
-  output logic      [Slices-1:0] host_w_ready_o,
-  input  access_w_t [Slices-1:0] host_w_i,
-  output logic      [Slices-1:0] host_b_valid_o,
-  input  logic      [Slices-1:0] host_b_ready_i,
-  output axi_b_t    [Slices-1:0] host_b_o,
-  output dev_load_e [Slices-1:0] load_o,
-  output doorbell_t [Slices-1:0] doorbell_o,  // A queue's line lies in one slice.
+  input  host_request_t   [Slices-1:0] host_i,
+  output host_answer_t    [Slices-1:0] host_o,
+  output dev_load_e       [Slices-1:0] load_o,
+  output doorbell_t       [Slices-1:0] doorbell_o,  // A queue's line lies in one slice.
 
   // Engines and queues. A port's ids have its number in their bits PortBit and up.
   input  logic    [Ports-1:0] near_ar_valid_i,
@@ -51,21 +38,8 @@ module nkv_inline
   output axi_b_t  [Ports-1:0] near_b_o,
 
   // The memory controllers.
-  output logic           [Slices-1:0] memory_ar_valid_o,
-  input  logic           [Slices-1:0] memory_ar_ready_i,
-  output memory_access_t [Slices-1:0] memory_ar_o,
-  input  logic           [Slices-1:0] memory_r_valid_i,
-  output logic           [Slices-1:0] memory_r_ready_o,
-  input  memory_r_t      [Slices-1:0] memory_r_i,
-  output logic           [Slices-1:0] memory_aw_valid_o,
-  input  logic           [Slices-1:0] memory_aw_ready_i,
-  output memory_access_t [Slices-1:0] memory_aw_o,
-  output logic           [Slices-1:0] memory_w_valid_o,
-  input  logic           [Slices-1:0] memory_w_ready_i,
-  output access_w_t      [Slices-1:0] memory_w_o,
-  input  logic           [Slices-1:0] memory_b_valid_i,
-  output logic           [Slices-1:0] memory_b_ready_o,
-  input  memory_b_t      [Slices-1:0] memory_b_i
+  output memory_request_t [Slices-1:0] memory_o,
+  input  memory_answer_t  [Slices-1:0] memory_i
 );
 
   localparam int unsigned SliceBits = Slices > 1 ? $clog2(Slices) : 1;
@@ -164,7 +138,8 @@ module nkv_inline
 
   // ---- Slices ----
   for (genvar i = 0; i < int'(Slices); i++) begin : gen_slice
-    memory_access_t ar, aw;
+    memory_request_t asked;  // At device addresses.
+    address_t ar_local, aw_local;
     slice_t unused_ar_slice, unused_aw_slice;
 
     // What the ports ask here, and what they are told.
@@ -243,69 +218,44 @@ module nkv_inline
       .rst_ni,
       .control_i,
       .doorbells_i,
-      .host_ar_valid_i  (host_ar_valid_i[i]),
-      .host_ar_ready_o  (host_ar_ready_o[i]),
-      .host_ar_i        (host_ar_i[i]),
-      .host_r_valid_o   (host_r_valid_o[i]),
-      .host_r_ready_i   (host_r_ready_i[i]),
-      .host_r_o         (host_r_o[i]),
-      .host_aw_valid_i  (host_aw_valid_i[i]),
-      .host_aw_ready_o  (host_aw_ready_o[i]),
-      .host_aw_i        (host_aw_i[i]),
-      .host_w_valid_i   (host_w_valid_i[i]),
-      .host_w_ready_o   (host_w_ready_o[i]),
-      .host_w_i         (host_w_i[i]),
-      .host_b_valid_o   (host_b_valid_o[i]),
-      .host_b_ready_i   (host_b_ready_i[i]),
-      .host_b_o         (host_b_o[i]),
-      .load_o           (load_o[i]),
-      .doorbell_o       (doorbell_o[i]),
-      .near_ar_valid_i  (near_ar_valid),
-      .near_ar_ready_o  (near_ar_ready),
-      .near_ar_i        (near_ar),
-      .near_r_valid_o   (near_r_valid),
-      .near_r_ready_i   (near_r_ready),
-      .near_r_o         (near_r),
-      .near_w_valid_i   (near_w_valid),
-      .near_w_ready_o   (near_w_ready),
-      .near_w_i         (near_w),
-      .near_b_valid_o   (near_b_valid),
-      .near_b_ready_i   (near_b_ready),
-      .near_b_o         (near_b),
-      .memory_ar_valid_o(memory_ar_valid_o[i]),
-      .memory_ar_ready_i(memory_ar_ready_i[i]),
-      .memory_ar_o      (ar),
-      .memory_r_valid_i (memory_r_valid_i[i]),
-      .memory_r_ready_o (memory_r_ready_o[i]),
-      .memory_r_i       (memory_r_i[i]),
-      .memory_aw_valid_o(memory_aw_valid_o[i]),
-      .memory_aw_ready_i(memory_aw_ready_i[i]),
-      .memory_aw_o      (aw),
-      .memory_w_valid_o (memory_w_valid_o[i]),
-      .memory_w_ready_i (memory_w_ready_i[i]),
-      .memory_w_o       (memory_w_o[i]),
-      .memory_b_valid_i (memory_b_valid_i[i]),
-      .memory_b_ready_o (memory_b_ready_o[i]),
-      .memory_b_i       (memory_b_i[i])
+      .host_i         (host_i[i]),
+      .host_o         (host_o[i]),
+      .load_o         (load_o[i]),
+      .doorbell_o     (doorbell_o[i]),
+      .near_ar_valid_i(near_ar_valid),
+      .near_ar_ready_o(near_ar_ready),
+      .near_ar_i      (near_ar),
+      .near_r_valid_o (near_r_valid),
+      .near_r_ready_i (near_r_ready),
+      .near_r_o       (near_r),
+      .near_w_valid_i (near_w_valid),
+      .near_w_ready_o (near_w_ready),
+      .near_w_i       (near_w),
+      .near_b_valid_o (near_b_valid),
+      .near_b_ready_i (near_b_ready),
+      .near_b_o       (near_b),
+      .memory_o       (asked),
+      .memory_i       (memory_i[i])
     );
 
-    assign memory_ar_o[i].is_near = ar.is_near;
-    assign memory_ar_o[i].access.id = ar.access.id;
+    always_comb begin
+      memory_o[i] = asked;
+      memory_o[i].ar.access.addr = ar_local;
+      memory_o[i].aw.access.addr = aw_local;
+    end
     nkv_slice_map #(
       .Slices(Slices)
     ) u_ar_local (
-      .address_i(ar.access.addr),
+      .address_i(asked.ar.access.addr),
       .slice_o  (unused_ar_slice),
-      .local_o  (memory_ar_o[i].access.addr)
+      .local_o  (ar_local)
     );
-    assign memory_aw_o[i].is_near = aw.is_near;
-    assign memory_aw_o[i].access.id = aw.access.id;
     nkv_slice_map #(
       .Slices(Slices)
     ) u_aw_local (
-      .address_i(aw.access.addr),
+      .address_i(asked.aw.access.addr),
       .slice_o  (unused_aw_slice),
-      .local_o  (memory_aw_o[i].access.addr)
+      .local_o  (aw_local)
     );
   end
 

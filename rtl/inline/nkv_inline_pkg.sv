@@ -63,6 +63,50 @@ package nkv_inline_pkg;
     axi_b_t answer;
   } memory_b_t;
 
+  // A slice's channels, those of either direction together: what asks, and who answers. Each channel has
+  // its own handshake.
+  typedef struct packed {
+    logic      ar_valid;
+    access_t   ar;
+    logic      r_ready;
+    logic      aw_valid;
+    access_t   aw;
+    logic      w_valid;
+    access_w_t w;
+    logic      b_ready;
+  } host_request_t;
+
+  typedef struct packed {
+    logic      ar_ready;
+    logic      r_valid;
+    access_r_t r;
+    logic      aw_ready;
+    logic      w_ready;
+    logic      b_valid;
+    axi_b_t    b;
+  } host_answer_t;
+
+  typedef struct packed {
+    logic           ar_valid;
+    memory_access_t ar;
+    logic           r_ready;
+    logic           aw_valid;
+    memory_access_t aw;
+    logic           w_valid;
+    access_w_t      w;
+    logic           b_ready;
+  } memory_request_t;
+
+  typedef struct packed {
+    logic      ar_ready;
+    logic      r_valid;
+    memory_r_t r;
+    logic      aw_ready;
+    logic      w_ready;
+    logic      b_valid;
+    memory_b_t b;
+  } memory_answer_t;
+
   // CXL's DevLoad.
   typedef enum logic [1:0] {
     LoadLight,

@@ -19,21 +19,8 @@ module nkv_inline_slice
   input  inline_control_t   control_i,
   input  doorbell_control_t doorbells_i,
 
-  input  logic              host_ar_valid_i,
-  output logic              host_ar_ready_o,
-  input  access_t           host_ar_i,
-  output logic              host_r_valid_o,
-  input  logic              host_r_ready_i,
-  output access_r_t         host_r_o,
-  input  logic              host_aw_valid_i,
-  output logic              host_aw_ready_o,
-  input  access_t           host_aw_i,
-  input  logic              host_w_valid_i,
-  output logic              host_w_ready_o,
-  input  access_w_t         host_w_i,
-  output logic              host_b_valid_o,
-  input  logic              host_b_ready_i,
-  output axi_b_t            host_b_o,
+  input  host_request_t     host_i,
+  output host_answer_t      host_o,
   output dev_load_e         load_o,
   output doorbell_t         doorbell_o,
 
@@ -50,21 +37,8 @@ module nkv_inline_slice
   input  logic              near_b_ready_i,
   output axi_b_t            near_b_o,
 
-  output logic              memory_ar_valid_o,
-  input  logic              memory_ar_ready_i,
-  output memory_access_t    memory_ar_o,
-  input  logic              memory_r_valid_i,
-  output logic              memory_r_ready_o,
-  input  memory_r_t         memory_r_i,
-  output logic              memory_aw_valid_o,
-  input  logic              memory_aw_ready_i,
-  output memory_access_t    memory_aw_o,
-  output logic              memory_w_valid_o,
-  input  logic              memory_w_ready_i,
-  output access_w_t         memory_w_o,
-  input  logic              memory_b_valid_i,
-  output logic              memory_b_ready_o,
-  input  memory_b_t         memory_b_i
+  output memory_request_t   memory_o,
+  input  memory_answer_t    memory_i
 );
 
   depth_t host_reads, host_writes, near_reads, near_writes;
@@ -78,9 +52,9 @@ module nkv_inline_slice
   ) u_host_ar (
     .clk_i,
     .rst_ni,
-    .in_valid_i (host_ar_valid_i),
-    .in_ready_o (host_ar_ready_o),
-    .in_data_i  (host_ar_i),
+    .in_valid_i (host_i.ar_valid),
+    .in_ready_o (host_o.ar_ready),
+    .in_data_i  (host_i.ar),
     .out_valid_o(host_ar_valid),
     .out_ready_i(host_ar_ready),
     .out_data_o (host_ar)
@@ -98,7 +72,7 @@ module nkv_inline_slice
     .out_data_o (near_ar)
   );
 
-  assign memory_r_ready_o = 1'b1;
+  assign memory_o.r_ready = 1'b1;
   nkv_inline_channel #(
     .Request(access_t),
     .Answer(access_r_t),
@@ -118,16 +92,16 @@ module nkv_inline_slice
     .near_valid_i       (near_ar_valid),
     .near_ready_o       (near_ar_ready),
     .near_i             (near_ar),
-    .memory_valid_o     (memory_ar_valid_o),
-    .memory_ready_i     (memory_ar_ready_i),
-    .memory_near_o      (memory_ar_o.is_near),
-    .memory_o           (memory_ar_o.access),
-    .answer_valid_i     (memory_r_valid_i),
-    .answer_near_i      (memory_r_i.is_near),
-    .answer_i           (memory_r_i.answer),
-    .host_answer_valid_o(host_r_valid_o),
-    .host_answer_ready_i(host_r_ready_i),
-    .host_answer_o      (host_r_o),
+    .memory_valid_o     (memory_o.ar_valid),
+    .memory_ready_i     (memory_i.ar_ready),
+    .memory_near_o      (memory_o.ar.is_near),
+    .memory_o           (memory_o.ar.access),
+    .answer_valid_i     (memory_i.r_valid),
+    .answer_near_i      (memory_i.r.is_near),
+    .answer_i           (memory_i.r.answer),
+    .host_answer_valid_o(host_o.r_valid),
+    .host_answer_ready_i(host_i.r_ready),
+    .host_answer_o      (host_o.r),
     .near_answer_valid_o(near_r_valid_o),
     .near_answer_ready_i(near_r_ready_i),
     .near_answer_o      (near_r_o),
@@ -143,12 +117,12 @@ module nkv_inline_slice
   nkv_write_join u_host_w (
     .clk_i,
     .rst_ni,
-    .aw_valid_i(host_aw_valid_i),
-    .aw_ready_o(host_aw_ready_o),
-    .aw_i      (host_aw_i),
-    .w_valid_i (host_w_valid_i),
-    .w_ready_o (host_w_ready_o),
-    .w_i       (host_w_i),
+    .aw_valid_i(host_i.aw_valid),
+    .aw_ready_o(host_o.aw_ready),
+    .aw_i      (host_i.aw),
+    .w_valid_i (host_i.w_valid),
+    .w_ready_o (host_o.w_ready),
+    .w_i       (host_i.w),
     .valid_o   (host_w_valid),
     .ready_i   (host_w_ready),
     .write_o   (host_w)
@@ -166,7 +140,7 @@ module nkv_inline_slice
     .out_data_o (near_w)
   );
 
-  assign memory_b_ready_o = 1'b1;
+  assign memory_o.b_ready = 1'b1;
   nkv_inline_channel #(
     .Request(axi_w_t),
     .Answer(axi_b_t),
@@ -190,12 +164,12 @@ module nkv_inline_slice
     .memory_ready_i     (write_ready),
     .memory_near_o      (write_near),
     .memory_o           (write),
-    .answer_valid_i     (memory_b_valid_i),
-    .answer_near_i      (memory_b_i.is_near),
-    .answer_i           (memory_b_i.answer),
-    .host_answer_valid_o(host_b_valid_o),
-    .host_answer_ready_i(host_b_ready_i),
-    .host_answer_o      (host_b_o),
+    .answer_valid_i     (memory_i.b_valid),
+    .answer_near_i      (memory_i.b.is_near),
+    .answer_i           (memory_i.b.answer),
+    .host_answer_valid_o(host_o.b_valid),
+    .host_answer_ready_i(host_i.b_ready),
+    .host_answer_o      (host_o.b),
     .near_answer_valid_o(near_b_valid_o),
     .near_answer_ready_i(near_b_ready_i),
     .near_answer_o      (near_b_o),
@@ -208,13 +182,13 @@ module nkv_inline_slice
     .rst_ni,
     .valid_i   (write_valid),
     .ready_o   (write_ready),
-    .aw_valid_o(memory_aw_valid_o),
-    .aw_ready_i(memory_aw_ready_i),
-    .w_valid_o (memory_w_valid_o),
-    .w_ready_i (memory_w_ready_i)
+    .aw_valid_o(memory_o.aw_valid),
+    .aw_ready_i(memory_i.aw_ready),
+    .w_valid_o (memory_o.w_valid),
+    .w_ready_i (memory_i.w_ready)
   );
-  assign memory_aw_o = '{is_near: write_near, access: '{id: write.id, addr: write.addr}};
-  assign memory_w_o = '{strb: write.strb, poison: write.poison, data: write.data};
+  assign memory_o.aw = '{is_near: write_near, access: '{id: write.id, addr: write.addr}};
+  assign memory_o.w = '{strb: write.strb, poison: write.poison, data: write.data};
 
   // ---- What the host and the queues are told ----
   nkv_dev_load u_load (

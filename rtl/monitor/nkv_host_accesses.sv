@@ -9,11 +9,9 @@ module nkv_host_accesses
   input  logic clk_i,
   input  logic rst_ni,
 
-  input  logic    [Slices-1:0] read_i,         // Taken in this cycle.
   // verilator lint_off UNUSEDSIGNAL
-  input  access_t [Slices-1:0] read_access_i,
-  input  logic    [Slices-1:0] write_i,
-  input  access_t [Slices-1:0] write_access_i,
+  input  host_request_t [Slices-1:0] host_i,
+  input  host_answer_t  [Slices-1:0] answer_i,
   // verilator lint_on UNUSEDSIGNAL
 
   output logic                  valid_o,
@@ -24,11 +22,14 @@ module nkv_host_accesses
   localparam int unsigned IndexBits = $clog2(Sources);
 
   logic [IndexBits-1:0] source;
+  logic [Sources-1:0] taken;
   nkv_pkg::address_t asked[Sources], address;
 
   for (genvar i = 0; i < int'(Slices); i++) begin : gen_slice
-    assign asked[i] = read_access_i[i].addr;
-    assign asked[Slices+i] = write_access_i[i].addr;
+    assign taken[i] = host_i[i].ar_valid && answer_i[i].ar_ready;
+    assign asked[i] = host_i[i].ar.addr;
+    assign taken[Slices+i] = host_i[i].aw_valid && answer_i[i].aw_ready;
+    assign asked[Slices+i] = host_i[i].aw.addr;
   end
 
   nkv_access_turns #(
@@ -36,7 +37,7 @@ module nkv_host_accesses
   ) u_turns (
     .clk_i,
     .rst_ni,
-    .taken_i  ({write_i, read_i}),
+    .taken_i  (taken),
     .address_i(asked),
     .valid_o,
     .source_o (source),

@@ -40,7 +40,7 @@ constexpr std::uint16_t kValueDim = 64;
 constexpr std::uint8_t kQueries = 8;
 constexpr double kScale = 0.25;
 
-// Relative to a row's largest number. ARITHMETIC.md promises 2^-8 whatever the rows; these are easy ones.
+// Relative to a row's largest number. ARITHMETIC.md promises 2^-8 for any rows; these are easy.
 constexpr double kTolerance = 1e-4;
 
 using Bf16 = std::uint16_t;

@@ -63,22 +63,23 @@ module nkv_xrt_kernel
   logic         engine_rst_n, csr_req, csr_we, csr_error;
   logic [63:0]  memory_bytes, csr_wdata, csr_rdata;
   logic [31:0]  csr_addr;
-  logic         ar_valid, ar_ready, aw_valid, aw_ready, w_valid, w_ready, writes, write_ready;
-  memory_access_t ar, aw;
-  access_w_t    w;
-  memory_r_t    r;
-  memory_b_t    b;
-  logic         r_valid, r_ready, b_valid, b_ready;
+  memory_request_t memory;
+  memory_answer_t  answer;
+  logic         write_ready;
   logic [12:0]  r_id, b_id;
   logic         r_error, b_error;
   logic [511:0] r_data;
   interrupts_t  irq;
 
   // The host reaches memory by its own way.
-  logic      host_ar_ready, host_r_valid, host_aw_ready, host_w_ready, host_b_valid;
-  access_r_t host_r;
-  axi_b_t    host_b;
+  host_request_t host;
+  host_answer_t  unused_host;
   dev_load_e load;
+  always_comb begin
+    host = '0;
+    host.r_ready = 1'b1;
+    host.b_ready = 1'b1;
+  end
 
   nkv_xrt_adapter #(
     .AddressBits(AddressBits),
@@ -92,82 +93,54 @@ module nkv_xrt_kernel
     .csr_addr_o    (csr_addr),
     .csr_wdata_o   (csr_wdata),
     .csr_rdata_i   (csr_rdata),
-    .ar_valid_i    (ar_valid),
-    .ar_ready_o    (ar_ready),
-    .ar_id_i       ({ar.is_near, ar.access.id}),
-    .ar_addr_i     (64'(ar.access.addr)),
-    .r_valid_o     (r_valid),
+    .ar_valid_i    (memory.ar_valid),
+    .ar_ready_o    (answer.ar_ready),
+    .ar_id_i       ({memory.ar.is_near, memory.ar.access.id}),
+    .ar_addr_i     (64'(memory.ar.access.addr)),
+    .r_valid_o     (answer.r_valid),
     .r_id_o        (r_id),
     .r_error_o     (r_error),
     .r_data_o      (r_data),
-    .w_valid_i     (writes),
+    .w_valid_i     (memory.aw_valid && memory.w_valid),
     .w_ready_o     (write_ready),
-    .w_id_i        ({aw.is_near, aw.access.id}),
-    .w_addr_i      (64'(aw.access.addr)),
-    .w_strb_i      (w.strb),
-    .w_data_i      (w.data),
-    .b_valid_o     (b_valid),
+    .w_id_i        ({memory.aw.is_near, memory.aw.access.id}),
+    .w_addr_i      (64'(memory.aw.access.addr)),
+    .w_strb_i      (memory.w.strb),
+    .w_data_i      (memory.w.data),
+    .b_valid_o     (answer.b_valid),
     .b_id_o        (b_id),
     .b_error_o     (b_error)
   );
 
   // A write goes on with its address and data together.
-  assign writes = aw_valid && w_valid;
-  assign aw_ready = write_ready && w_valid;
-  assign w_ready = write_ready && aw_valid;
-  assign r = '{
+  assign answer.aw_ready = write_ready && memory.w_valid;
+  assign answer.w_ready = write_ready && memory.aw_valid;
+  assign answer.r = '{
       is_near: r_id[12],
       answer: '{id: r_id[11:0], error: r_error, poison: 1'b0, data: r_data}
   };
-  assign b = '{is_near: b_id[12], answer: '{id: b_id[11:0], error: b_error}};
+  assign answer.b = '{is_near: b_id[12], answer: '{id: b_id[11:0], error: b_error}};
 
   nkv_top u_top (
-    .clk_i            (ap_clk),
-    .rst_ni           (engine_rst_n),
-    .csr_req_i        (csr_req),
-    .csr_we_i         (csr_we),
-    .csr_addr_i       (csr_addr),
-    .csr_wdata_i      (csr_wdata),
-    .csr_rdata_o      (csr_rdata),
-    .csr_error_o      (csr_error),
-    .memory_bytes_i   (memory_bytes),
-    .irq_o            (irq),
-    .host_ar_valid_i  (1'b0),
-    .host_ar_ready_o  (host_ar_ready),
-    .host_ar_i        ('0),
-    .host_r_valid_o   (host_r_valid),
-    .host_r_ready_i   (1'b1),
-    .host_r_o         (host_r),
-    .host_aw_valid_i  (1'b0),
-    .host_aw_ready_o  (host_aw_ready),
-    .host_aw_i        ('0),
-    .host_w_valid_i   (1'b0),
-    .host_w_ready_o   (host_w_ready),
-    .host_w_i         ('0),
-    .host_b_valid_o   (host_b_valid),
-    .host_b_ready_i   (1'b1),
-    .host_b_o         (host_b),
-    .load_o           (load),
-    .memory_ar_valid_o(ar_valid),
-    .memory_ar_ready_i(ar_ready),
-    .memory_ar_o      (ar),
-    .memory_r_valid_i (r_valid),
-    .memory_r_ready_o (r_ready),
-    .memory_r_i       (r),
-    .memory_aw_valid_o(aw_valid),
-    .memory_aw_ready_i(aw_ready),
-    .memory_aw_o      (aw),
-    .memory_w_valid_o (w_valid),
-    .memory_w_ready_i (w_ready),
-    .memory_w_o       (w),
-    .memory_b_valid_i (b_valid),
-    .memory_b_ready_o (b_ready),
-    .memory_b_i       (b)
+    .clk_i         (ap_clk),
+    .rst_ni        (engine_rst_n),
+    .csr_req_i     (csr_req),
+    .csr_we_i      (csr_we),
+    .csr_addr_i    (csr_addr),
+    .csr_wdata_i   (csr_wdata),
+    .csr_rdata_o   (csr_rdata),
+    .csr_error_o   (csr_error),
+    .memory_bytes_i(memory_bytes),
+    .irq_o         (irq),
+    .host_i        (host),
+    .host_o        (unused_host),
+    .load_o        (load),
+    .memory_o      (memory),
+    .memory_i      (answer)
   );
 
   // Its answers are always taken; its interrupts are polled.
   logic unused;
-  assign unused = ^{csr_error, irq, host_ar_ready, host_r_valid, host_r, host_aw_ready, host_w_ready,
-                    host_b_valid, host_b, load, r_ready, b_ready, w.poison};
+  assign unused = ^{csr_error, irq, load, memory.r_ready, memory.b_ready, memory.w.poison};
 
 endmodule

@@ -73,22 +73,11 @@ module afu_top
   );
 
   // ---- The engine ----
-  logic      [Slices-1:0] host_ar_valid, host_ar_ready, host_r_valid, host_r_ready;
-  logic      [Slices-1:0] host_aw_valid, host_aw_ready, host_w_valid, host_w_ready;
-  logic      [Slices-1:0] host_b_valid, host_b_ready;
-  access_t   [Slices-1:0] host_ar, host_aw;
-  access_r_t [Slices-1:0] host_r;
-  access_w_t [Slices-1:0] host_w;
-  axi_b_t    [Slices-1:0] host_b;
-  dev_load_e [Slices-1:0] load;
-
-  logic           [Slices-1:0] memory_ar_valid, memory_ar_ready, memory_r_valid, memory_r_ready;
-  logic           [Slices-1:0] memory_aw_valid, memory_aw_ready, memory_w_valid, memory_w_ready;
-  logic           [Slices-1:0] memory_b_valid, memory_b_ready;
-  memory_access_t [Slices-1:0] memory_ar, memory_aw;
-  memory_r_t      [Slices-1:0] memory_r;
-  access_w_t      [Slices-1:0] memory_w;
-  memory_b_t      [Slices-1:0] memory_b;
+  host_request_t   [Slices-1:0] host;
+  host_answer_t    [Slices-1:0] host_answer;
+  memory_request_t [Slices-1:0] memory;
+  memory_answer_t  [Slices-1:0] memory_answer;
+  dev_load_e       [Slices-1:0] load;
   // The host polls: a Type 3 device of the example has no interrupt for its AFU.
   nkv_queue_pkg::interrupts_t unused_irq;
 
@@ -96,47 +85,21 @@ module afu_top
     .Slices (Slices),
     .ClockHz(ClockHz)
   ) u_nearkv (
-    .clk_i            (afu_clk),
-    .rst_ni           (rst_n),
-    .csr_req_i        (csr_req),
-    .csr_we_i         (csr_we),
-    .csr_addr_i       (csr_addr),
-    .csr_wdata_i      (csr_wdata),
-    .csr_rdata_o      (csr_rdata),
-    .csr_error_o      (csr_error),
-    .memory_bytes_i   (MemoryBytes),
-    .irq_o            (unused_irq),
-    .host_ar_valid_i  (host_ar_valid),
-    .host_ar_ready_o  (host_ar_ready),
-    .host_ar_i        (host_ar),
-    .host_r_valid_o   (host_r_valid),
-    .host_r_ready_i   (host_r_ready),
-    .host_r_o         (host_r),
-    .host_aw_valid_i  (host_aw_valid),
-    .host_aw_ready_o  (host_aw_ready),
-    .host_aw_i        (host_aw),
-    .host_w_valid_i   (host_w_valid),
-    .host_w_ready_o   (host_w_ready),
-    .host_w_i         (host_w),
-    .host_b_valid_o   (host_b_valid),
-    .host_b_ready_i   (host_b_ready),
-    .host_b_o         (host_b),
-    .load_o           (load),
-    .memory_ar_valid_o(memory_ar_valid),
-    .memory_ar_ready_i(memory_ar_ready),
-    .memory_ar_o      (memory_ar),
-    .memory_r_valid_i (memory_r_valid),
-    .memory_r_ready_o (memory_r_ready),
-    .memory_r_i       (memory_r),
-    .memory_aw_valid_o(memory_aw_valid),
-    .memory_aw_ready_i(memory_aw_ready),
-    .memory_aw_o      (memory_aw),
-    .memory_w_valid_o (memory_w_valid),
-    .memory_w_ready_i (memory_w_ready),
-    .memory_w_o       (memory_w),
-    .memory_b_valid_i (memory_b_valid),
-    .memory_b_ready_o (memory_b_ready),
-    .memory_b_i       (memory_b)
+    .clk_i         (afu_clk),
+    .rst_ni        (rst_n),
+    .csr_req_i     (csr_req),
+    .csr_we_i      (csr_we),
+    .csr_addr_i    (csr_addr),
+    .csr_wdata_i   (csr_wdata),
+    .csr_rdata_o   (csr_rdata),
+    .csr_error_o   (csr_error),
+    .memory_bytes_i(MemoryBytes),
+    .irq_o         (unused_irq),
+    .host_i        (host),
+    .host_o        (host_answer),
+    .load_o        (load),
+    .memory_o      (memory),
+    .memory_i      (memory_answer)
   );
 
   for (genvar s = 0; s < int'(Slices); s++) begin : gen_slice
@@ -148,50 +111,52 @@ module afu_top
     assign iafu2cxlip_dev_load[s] = load[s];
 
     // ---- The host's side ----
-    assign host_ar_valid[s] = asked.arvalid;
-    assign host_ar[s] = '{id: axi_id_t'(asked.arid), addr: asked.araddr};
-    assign host_aw_valid[s] = asked.awvalid;
-    assign host_aw[s] = '{id: axi_id_t'(asked.awid), addr: asked.awaddr};
-    assign host_w_valid[s] = asked.wvalid;
-    assign host_w[s] = '{strb: asked.wstrb, poison: asked.wuser, data: asked.wdata};
-    assign host_r_ready[s] = asked.rready;
-    assign host_b_ready[s] = asked.bready;
+    assign host[s] = '{
+        ar_valid: asked.arvalid,
+        ar: '{id: axi_id_t'(asked.arid), addr: asked.araddr},
+        r_ready: asked.rready,
+        aw_valid: asked.awvalid,
+        aw: '{id: axi_id_t'(asked.awid), addr: asked.awaddr},
+        w_valid: asked.wvalid,
+        w: '{strb: asked.wstrb, poison: asked.wuser, data: asked.wdata},
+        b_ready: asked.bready
+    };
 
     always_comb begin
       answered = '0;
-      answered.arready = host_ar_ready[s];
-      answered.awready = host_aw_ready[s];
-      answered.wready = host_w_ready[s];
-      answered.rvalid = host_r_valid[s];
-      answered.rid = mc_axi_if_pkg::MC_AXI_RAC_ID_BW'(host_r[s].id);
-      answered.rdata = host_r[s].data;
-      answered.rresp = host_r[s].error ? afu_axi_if_pkg::eresp_SLVERR : afu_axi_if_pkg::eresp_OKAY;
+      answered.arready = host_answer[s].ar_ready;
+      answered.awready = host_answer[s].aw_ready;
+      answered.wready = host_answer[s].w_ready;
+      answered.rvalid = host_answer[s].r_valid;
+      answered.rid = mc_axi_if_pkg::MC_AXI_RAC_ID_BW'(host_answer[s].r.id);
+      answered.rdata = host_answer[s].r.data;
+      answered.rresp = host_answer[s].r.error ? afu_axi_if_pkg::eresp_SLVERR : afu_axi_if_pkg::eresp_OKAY;
       answered.rlast = 1'b1;
-      answered.ruser.poison = host_r[s].poison;
-      answered.bvalid = host_b_valid[s];
-      answered.bid = mc_axi_if_pkg::MC_AXI_WAC_ID_BW'(host_b[s].id);
-      answered.bresp = host_b[s].error ? afu_axi_if_pkg::eresp_SLVERR : afu_axi_if_pkg::eresp_OKAY;
+      answered.ruser.poison = host_answer[s].r.poison;
+      answered.bvalid = host_answer[s].b_valid;
+      answered.bid = mc_axi_if_pkg::MC_AXI_WAC_ID_BW'(host_answer[s].b.id);
+      answered.bresp = host_answer[s].b.error ? afu_axi_if_pkg::eresp_SLVERR : afu_axi_if_pkg::eresp_OKAY;
     end
 
     // ---- Memory's side ----
     nkv_agilex_memory u_memory (
       .clk_i        (afu_clk),
       .rst_ni       (rst_n),
-      .ar_valid_i   (memory_ar_valid[s]),
-      .ar_ready_o   (memory_ar_ready[s]),
-      .ar_i         (memory_ar[s]),
-      .r_valid_o    (memory_r_valid[s]),
-      .r_ready_i    (memory_r_ready[s]),
-      .r_o          (memory_r[s]),
-      .aw_valid_i   (memory_aw_valid[s]),
-      .aw_ready_o   (memory_aw_ready[s]),
-      .aw_i         (memory_aw[s]),
-      .w_valid_i    (memory_w_valid[s]),
-      .w_ready_o    (memory_w_ready[s]),
-      .w_i          (memory_w[s]),
-      .b_valid_o    (memory_b_valid[s]),
-      .b_ready_i    (memory_b_ready[s]),
-      .b_o          (memory_b[s]),
+      .ar_valid_i   (memory[s].ar_valid),
+      .ar_ready_o   (memory_answer[s].ar_ready),
+      .ar_i         (memory[s].ar),
+      .r_valid_o    (memory_answer[s].r_valid),
+      .r_ready_i    (memory[s].r_ready),
+      .r_o          (memory_answer[s].r),
+      .aw_valid_i   (memory[s].aw_valid),
+      .aw_ready_o   (memory_answer[s].aw_ready),
+      .aw_i         (memory[s].aw),
+      .w_valid_i    (memory[s].w_valid),
+      .w_ready_o    (memory_answer[s].w_ready),
+      .w_i          (memory[s].w),
+      .b_valid_o    (memory_answer[s].b_valid),
+      .b_ready_i    (memory[s].b_ready),
+      .b_o          (memory_answer[s].b),
       .to_memory_o  (iafu2mc_to_mc_axi4[s]),
       .from_memory_i(mc2iafu_from_mc_axi4[s])
     );
