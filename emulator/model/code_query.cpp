@@ -22,6 +22,7 @@ constexpr int64_t kLoudMean = int64_t{1} << 29;
 constexpr int kVarianceOfOnePlane = 59;
 constexpr int kSearchBits = 23;  // Of C in a search.
 constexpr int kSearchVariance = 176;
+constexpr int64_t kLog2E = 185;  // 2^7 · log2 e, rounded up.
 
 int bits_of(int64_t value) {
   return static_cast<int>(std::bit_width(static_cast<uint64_t>(std::abs(value))));
@@ -41,6 +42,13 @@ Gained divide_by_gain(int32_t element, int gain) {
 }  // namespace
 
 LogitScale code_scale(float scale) { return {scale, /*soft_cap=*/0.0f, /*key_exponent=*/0}; }
+
+int64_t search_radius(int variance, uint8_t z) {
+  const int64_t sixteenths = z == 0 ? NKV_USUAL_SEARCH_Z : z;
+  const Octaves deviation = octaves(variance >> 1);
+  return 2 + scale_saturating(Int128{sixteenths} * kLog2E * deviation.mantissa, deviation.power - 4,
+                              int64_t{1} << 40);
+}
 
 CodeQuery::CodeQuery(const Query& query, std::span<const int8_t> gains, const LogitScale& scale)
     : factor_(std::abs(scale.factor())),

@@ -35,8 +35,28 @@ struct CodeLogit {
 /// A command's scale for codes, whose exponents are their own.
 LogitScale code_scale(float scale);
 
+/// By how much a logit of a search may be more than codes say, at ν and a command's z (14.3).
+int64_t search_radius(int variance, uint8_t z);
+
 class CodeQuery {
  public:
+  /// T of a row for one sign set: weights · 2^power.
+  struct Weights {
+    std::vector<int64_t> values;
+    int power = 0;
+  };
+
+  /// What a row is before codes (12.1, 12.4, 14.2).
+  struct Row {
+    std::vector<int64_t> values;    ///< q̂
+    int exponent = 0;               ///< Eq
+    int power = 0;                  ///< κ
+    int variance = kLeastVariance;  ///< Λ
+    int search_power = 0;           ///< s
+    bool is_zero = true;
+    std::array<Weights, NKV_SIGN_SETS> transformed;
+  };
+
   /// `gains` hold one for each channel. `scale` was made with key exponent 0; its sign goes to the
   /// rows.
   CodeQuery(const Query& query, std::span<const int8_t> gains, const LogitScale& scale);
@@ -49,6 +69,7 @@ class CodeQuery {
   [[nodiscard]] int64_t search_logit(size_t row, int64_t score, int key_exponent) const;
 
   [[nodiscard]] size_t rows() const { return rows_.size(); }
+  [[nodiscard]] const Row& row(size_t row) const { return rows_[row]; }
 
   /// The logit of a page's mean (12.2).
   [[nodiscard]] CodeLogit mean_logit(size_t row, const StoredCodes& keys) const;
@@ -61,22 +82,6 @@ class CodeQuery {
   [[nodiscard]] int variance(size_t row, const StoredCodes& keys, uint32_t token, int planes) const;
 
  private:
-  // T of a row for one sign set: weights · 2^power.
-  struct Weights {
-    std::vector<int64_t> values;
-    int power = 0;
-  };
-
-  struct Row {
-    std::vector<int64_t> values;    // q̂
-    int exponent = 0;               // Eq
-    int power = 0;                  // κ
-    int variance = kLeastVariance;  // Λ
-    int search_power = 0;           // s
-    bool is_zero = true;
-    std::array<Weights, NKV_SIGN_SETS> transformed;
-  };
-
   [[nodiscard]] Row make_row(std::span<const int32_t> query, int exponent,
                              std::span<const int8_t> gains) const;
 

@@ -15,8 +15,6 @@ namespace nearkv::model {
 
 namespace {
 
-constexpr int64_t kLog2E = 185;  // 2^7 · log2 e, rounded up.
-
 // T (14.2): the largest factor of the list's keys, or if none has one, the largest unit of means.
 int search_top(const CodedList& list) {
   std::optional<int> factor;
@@ -102,12 +100,9 @@ class CodeSearch {
   }
 
   [[nodiscard]] bool may_be_best(size_t page, uint32_t token) const {
-    const int64_t sixteenths = task_.command.z == 0 ? NKV_USUAL_SEARCH_Z : task_.command.z;
     for (size_t row = 0; row < thresholds_.size(); ++row) {
-      const Octaves deviation = octaves(*scores_.variance(row, page, token) >> 1);
-      const int64_t radius = scale_saturating(Int128{sixteenths} * kLog2E * deviation.mantissa,
-                                              deviation.power - 4, int64_t{1} << 40);
-      if (scores_.logit(row, page, token) + radius + 2 >= thresholds_[row]) return true;
+      const int64_t radius = search_radius(*scores_.variance(row, page, token), task_.command.z);
+      if (scores_.logit(row, page, token) + radius >= thresholds_[row]) return true;
     }
     return false;
   }
