@@ -3,13 +3,15 @@
 // gap; a word leaves Latency cycles after it came, whatever its row's blocks.
 //
 // Stages across the lanes of a word come first, then those across words, each of which holds what
-// its block still lacks. Magnitudes add up to less than 2^15 in a row, so 16 bits hold every stage.
+// its block still lacks. Magnitudes add up to less than 2^(Width - 1) in a row, so Width bits hold every
+// stage.
 
 module nkv_code_transform
   import nkv_pkg::*;
   import nkv_exact_pkg::*;
   import nkv_codes_pkg::*;
 #(
+  parameter int unsigned Width = $bits(residual_t),
   localparam int unsigned Lanes = ExactLanes
 ) (
   input  logic        clk_i,
@@ -20,11 +22,11 @@ module nkv_code_transform
   input  sign_set_t   sign_set_i,
   input  logic        valid_i,
   input  word_index_t index_i,
-  input  residual_t   value_i[Lanes],     // Zero beyond the row's end.
+  input  logic signed [Width-1:0] value_i[Lanes],  // Zero beyond the row's end.
 
   output logic        valid_o,
   output word_index_t index_o,
-  output residual_t   value_o[Lanes]
+  output logic signed [Width-1:0] value_o[Lanes]
 );
 
   localparam int unsigned Spaces = $clog2(Lanes);
@@ -34,6 +36,7 @@ module nkv_code_transform
   localparam int unsigned ScaleLatency = 2;
   localparam int unsigned Latency = 1 + Spaces + TimeLatency + ScaleLatency;
 
+  typedef logic signed [Width-1:0] stage_t;
   typedef struct packed {
     logic        valid;
     word_index_t index;
@@ -45,10 +48,10 @@ module nkv_code_transform
 
   // ---- Signs ----
   logic [Lanes-1:0] signs;
-  residual_t        space[Spaces+1][Lanes];
+  stage_t           space[Spaces+1][Lanes];
   always_comb signs = Signs[sign_set_i][index_i];
   for (genvar l = 0; l < Lanes; l++) begin : gen_signs
-    residual_t signed_q;
+    stage_t signed_q;
     always_ff @(posedge clk_i) signed_q <= signs[l] ? -value_i[l] : value_i[l];
     assign space[0][l] = signed_q;
   end
@@ -68,7 +71,7 @@ module nkv_code_transform
   for (genvar s = 0; s < Spaces; s++) begin : gen_spaces
     for (genvar l = 0; l < Lanes; l++) begin : gen_lanes
       localparam int unsigned Other = l ^ (1 << s);
-      residual_t sum_q;
+      stage_t sum_q;
       if (l < Other) begin : gen_sum
         always_ff @(posedge clk_i) sum_q <= space[s][l] + space[s][Other];
       end else if (s == Spaces - 1) begin : gen_last_difference
@@ -82,7 +85,7 @@ module nkv_code_transform
 
   // ---- Across words ----
   tag_t      line_tag[Times+1];
-  residual_t line[Times+1][Lanes];
+  stage_t    line[Times+1][Lanes];
   nkv_delay #(
     .Width($bits(tag_t)),
     .Cycles(1)
@@ -99,10 +102,10 @@ module nkv_code_transform
     wire adds = line_tag[t].valid && line_tag[t].index[t] &&
         32'(block_fold(dim_i, line_tag[t].index)) > t;
     for (genvar l = 0; l < Lanes; l++) begin : gen_lanes
-      residual_t kept_q[Gap];
-      residual_t out_q;
-      wire residual_t now = line[t][l];
-      wire residual_t kept = kept_q[Gap-1];
+      stage_t kept_q[Gap];
+      stage_t out_q;
+      wire stage_t now = line[t][l];
+      wire stage_t kept = kept_q[Gap-1];
       always_ff @(posedge clk_i) begin
         kept_q[0] <= adds ? kept - now : now;
         for (int unsigned i = 1; i < Gap; i++) kept_q[i] <= kept_q[i-1];
@@ -136,11 +139,11 @@ module nkv_code_transform
     endcase
   end
   for (genvar l = 0; l < Lanes; l++) begin : gen_scale
-    logic signed [ScaleBits+16:0] product_q;
-    wire logic signed [ScaleBits+16:0] half = 1 << (ScaleBits - 1);
+    logic signed [ScaleBits+Width:0] product_q;
+    wire logic signed [ScaleBits+Width:0] half = 1 << (ScaleBits - 1);
     always_ff @(posedge clk_i) begin
       product_q <= line[Times][l] * signed'({1'b0, scale});
-      value_o[l] <= residual_t'((product_q + half) >>> ScaleBits);
+      value_o[l] <= stage_t'((product_q + half) >>> ScaleBits);
     end
   end
 

@@ -125,6 +125,74 @@ package nkv_codes_pkg;
   endfunction
   localparam signs_t Signs = all_signs();
 
+  // ---- What scores by codes (12, 14) ----
+  // A plane's bits of so many tokens are looked up at once.
+  localparam int unsigned SliceTokens = BurstBits / Channels;
+  localparam int unsigned Slices = PageTokens / SliceTokens;
+  localparam int unsigned TransformedBits = QueryBits + $clog2(Channels);
+  localparam int unsigned GroupChannels = 4;        // That one look-up is for.
+  localparam int unsigned WeightSumBits = 16;       // Of any of a row's weights.
+  localparam int unsigned WeightPowerBits = 5;
+  localparam int unsigned CodeSumBits = WeightSumBits + CellBits - 1;
+  localparam int unsigned CodeLogitBits = 31;       // |logit of a mean| <= 2^29.
+  localparam int unsigned CodeFractionBits = 7;
+
+  typedef logic [$clog2(Slices)-1:0] slice_index_t;
+  typedef logic [$clog2(KeyCodePlanes)-1:0] plane_t;
+  typedef logic [GroupChannels-1:0] group_bits_t;
+  typedef logic signed [WeightSumBits-1:0] code_weight_t;  // w, and sums of a row's.
+  typedef logic [WeightPowerBits-1:0] weight_power_t;      // a
+  typedef logic signed [CodeSumBits-1:0] code_sum_t;       // x
+  typedef logic signed [CodeLogitBits-1:0] code_logit_t;
+  typedef logic signed [CodeLogitBits-CodeFractionBits-1:0] code_octaves_t;  // I
+  typedef logic signed [15:0] code_above_t;                // R
+  typedef logic signed [19:0] search_top_t;                // T
+  typedef logic signed [16:0] code_power_t;                // kappa, s
+  typedef logic signed [21:0] code_variance_t;             // Lambda, nu
+  typedef logic signed [38:0] threshold_t;                 // Of tau, 7 fraction bits.
+
+  localparam code_variance_t LeastVariance = -22'sd160;
+
+  // What a query row is before codes, in a search (14.2).
+  typedef struct packed {
+    logic           is_zero;
+    code_power_t    search_power;  // s
+    code_power_t    power;         // kappa
+    code_variance_t variance;      // Lambda
+  } code_row_t;
+
+  // What all rows make of one of a page's factors.
+  localparam int unsigned Factors = 16;
+  typedef logic [20:0] multiplied_t;            // G * ratio
+  typedef struct packed {
+    logic               none;       // Factor 0: no residual,
+    logic               least;      // nor of any other token.
+    multiplied_t        product;
+    logic signed [14:0] power;      // o + 27 - b
+    code_variance_t     variance;   // 2 * lambda' + delta
+    logic [15:0]        deviations; // z * 185, of the command.
+  } factor_step_t;
+
+  // Passes over all tokens that find the best ones (14.1).
+  typedef enum logic [1:0] {
+    BestMeasure,  // Their largest logit.
+    BestCount,
+    BestTell
+  } best_pass_e;
+
+  // A page whose tokens are to be scored by codes.
+  typedef struct packed {
+    logic                        set_bank;    // Where its sign set's tables are.
+    logic signed [15:0]          top;         // k_top
+    logic signed [15:0]          mean_power;  // k_mean_power
+    token_mask_t                 tokens;      // That count.
+    logic [$clog2(Slices+1)-1:0] slices;      // Of which planes come, at least 1.
+  } code_page_t;
+
+  // ratio of 11.7 and delta of 12.4, of K, by planes less one.
+  localparam logic [KeyCodePlanes-1:0][8:0] KeyRatios = '{9'd256, 9'd259, 9'd267, 9'd276};
+  localparam logic signed [KeyCodePlanes-1:0][7:0] KeyVariances = '{-8'sd84, -8'sd61, -8'sd33, 8'sd0};
+
   // verilator lint_on UNUSEDPARAM
 
 endpackage
