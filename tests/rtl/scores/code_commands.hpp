@@ -144,7 +144,8 @@ inline PageCodes any_codes(test::Random& random, unsigned dim, int top) {
     codes.factors.push_back(static_cast<std::uint8_t>(factor));
   }
   for (unsigned c = 0; c < dim; ++c) {
-    codes.means.push_back(static_cast<std::int8_t>(kind == 5 ? -128 : random() % 256));
+    codes.means.push_back(
+        static_cast<std::int8_t>(kind == 5 ? -128 : static_cast<int>(random() % 256)));
   }
   for (unsigned i = 0; i < 4 * NKV_PAGE_TOKENS / 8 * dim; ++i) {
     codes.planes.push_back(static_cast<std::byte>(kind == 4 ? 0 : random() % 256));
