@@ -193,6 +193,17 @@ queue/nkv_queue_totals.sv
 queue/nkv_queue_turns.sv
 queue/nkv_queues.sv
 queue/nkv_reset.sv
+scores/nkv_code_best.sv
+scores/nkv_code_logits.sv
+scores/nkv_code_lookup.sv
+scores/nkv_code_mean_logit.sv
+scores/nkv_code_query.sv
+scores/nkv_code_row_logits.sv
+scores/nkv_code_scores.sv
+scores/nkv_code_slices.sv
+scores/nkv_code_sums.sv
+scores/nkv_code_tables.sv
+scores/nkv_code_weights.sv
 select/nkv_candidate_sort.sv
 select/nkv_candidate_store.sv
 select/nkv_digit_rank.sv
