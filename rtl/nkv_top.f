@@ -127,6 +127,7 @@ inline/nkv_near_slices.sv
 inline/nkv_slice_map.sv
 inline/nkv_write_join.sv
 inline/nkv_write_split.sv
+lib/nkv_axi_rules.sv
 lib/nkv_credit_counter.sv
 lib/nkv_delay.sv
 lib/nkv_fifo.sv

@@ -23,6 +23,10 @@ if(NEARKV_RTL_COVERAGE)
   set(coverage_arguments --coverage-line)
 endif()
 
+# What modules include, and where they find it.
+set(NEARKV_RTL_ASSERTIONS ${CMAKE_CURRENT_LIST_DIR}/lib/nkv_assert.svh)
+set(NEARKV_RTL_INCLUDES -I${CMAKE_CURRENT_LIST_DIR}/lib)
+
 # Verilator's own sources, compiled once for all modules.
 if(NOT NEARKV_VERILATOR_MISSING)
   set(runtime verilated verilated_dpi verilated_threads)
@@ -49,9 +53,9 @@ endif()
 # nearkv_verilated_library(<target> TOP <module> SOURCES <file>... [FLAT <bool>] [CLASS <name>] [UNITS <count>]
 #                          [OPTIMISE <option>] [PARAMETERS <name>=<value>...] [ARGUMENTS <of Verilator>...])
 # A static library with class V<module>, or CLASS; packages come first among the sources. FLAT: fields of
-# structs are ports of their own, as verilated_flat.py says. Verilator runs when the library is built. What it
-# writes is compiled as UNITS units (default: one), because hundreds of small ones spend most of their time in
-# the same headers.
+# structs are ports of their own, as verilated_flat.py says. What the RTL asserts is checked. Verilator runs when
+# the library is built. What it writes is compiled as UNITS units (default: one), because hundreds of small ones
+# spend most of their time in the same headers.
 function(nearkv_verilated_library target)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TOP;FLAT;CLASS;UNITS;OPTIMISE" "SOURCES;PARAMETERS;ARGUMENTS")
   foreach(default IN ITEMS CLASS=V${ARG_TOP} UNITS=1 OPTIMISE=-O2)
@@ -80,7 +84,7 @@ function(nearkv_verilated_library target)
     set(flat ${folder}/${ARG_TOP}_flat.sv)
     set(flatten
       COMMAND ${verilator} --xml-only -Wno-fatal --Mdir ${folder} --xml-output ${folder}/ports.xml ${top}
-        ${ARG_ARGUMENTS} ${ARG_SOURCES}
+        ${NEARKV_RTL_INCLUDES} ${ARG_ARGUMENTS} ${ARG_SOURCES}
       COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/rtl/verilated_flat.py
         ${folder}/ports.xml ${flat})
     set(top --top-module ${ARG_TOP}_flat)
@@ -88,12 +92,12 @@ function(nearkv_verilated_library target)
   add_custom_command(OUTPUT ${units} ${folder}/${ARG_CLASS}.h
     COMMAND ${CMAKE_COMMAND} -E rm -rf ${folder}
     ${flatten}
-    COMMAND ${verilator} --cc --Mdir ${folder} --prefix ${ARG_CLASS} -Wall -O3 --x-assign fast
+    COMMAND ${verilator} --cc --Mdir ${folder} --prefix ${ARG_CLASS} -Wall -O3 --assert --x-assign fast
       --x-initial fast --output-split 4000 --output-split-cfuncs 400 ${top}
-      ${ARG_ARGUMENTS} ${coverage_arguments} ${ARG_SOURCES} ${flat}
+      ${NEARKV_RTL_INCLUDES} ${ARG_ARGUMENTS} ${coverage_arguments} ${ARG_SOURCES} ${flat}
     COMMAND ${CMAKE_COMMAND} -D "FOLDER=${folder}" -D "UNITS=${units}"
       -P ${PROJECT_SOURCE_DIR}/rtl/verilated_units.cmake
-    DEPENDS ${ARG_SOURCES} ${scripts}
+    DEPENDS ${ARG_SOURCES} ${NEARKV_RTL_ASSERTIONS} ${scripts}
     VERBATIM COMMENT "Verilating ${ARG_TOP} for ${target}")
   add_library(${target} STATIC ${units})
   target_compile_options(${target} PRIVATE ${ARG_OPTIMISE})

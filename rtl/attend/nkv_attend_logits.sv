@@ -4,6 +4,8 @@
 // Two logits per cycle: four cycles for a visible token, one for another, two for a page. Logits wait
 // in a queue, in the order of their tokens.
 
+`include "nkv_assert.svh"
+
 module nkv_attend_logits
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -156,7 +158,7 @@ module nkv_attend_logits
     end
   end
 
-  logic unused_done_ready;
+  logic done_ready;
   logic [PageBits:0] unused_done_used;
   nkv_fifo #(
     .T(done_page_t),
@@ -166,7 +168,7 @@ module nkv_attend_logits
     .rst_ni,
     .clear_i,
     .in_valid_i (ended_q),
-    .in_ready_o (unused_done_ready),
+    .in_ready_o (done_ready),
     .in_data_i  (done_in),
     .out_valid_o(done_valid_o),
     .out_ready_i(done_ready_i),
@@ -217,5 +219,7 @@ module nkv_attend_logits
   end
 
   wire unused_units = logit_valid[1] ^ (^tag[1]);
+
+  `NKV_ASSERT_ROOM(DoneHasRoom_A, ended_q, done_ready)
 
 endmodule

@@ -1,6 +1,8 @@
 // Announced pages on their way to the scorer, to the logits and to the values, each in order and at its
 // own pace.
 
+`include "nkv_assert.svh"
+
 module nkv_attend_pages
   import nkv_pkg::*;
 (
@@ -73,5 +75,9 @@ module nkv_attend_pages
     .out_data_o (to_values_o),
     .used_o     (unused_used[2])
   );
+
+  `NKV_ASSERT_STAYS(ToScoresStays_A, to_scores_valid_o, to_scores_ready_i, to_scores_o, clear_i)
+  `NKV_ASSERT_STAYS(ToLogitsStays_A, to_logits_valid_o, to_logits_ready_i, to_logits_o, clear_i)
+  `NKV_ASSERT_STAYS(ToValuesStays_A, to_values_valid_o, to_values_ready_i, to_values_o, clear_i)
 
 endmodule

@@ -2,6 +2,8 @@
 // binary32, each part from a burst boundary on (ARITHMETIC.md 4.1). The bound of an exact result is 0.
 // Keeps what it needs of the command, so that the next one may begin; the sums are set aside for it.
 
+`include "nkv_assert.svh"
+
 module nkv_attend_result
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -87,7 +89,7 @@ module nkv_attend_result
     logic       last;
   } asked_t;
   asked_t asked;
-  logic unused_asked_valid, unused_asked_ready;
+  logic unused_asked_valid, asked_ready;
   logic [3:0] unused_asked_used;
   nkv_fifo #(
     .T(asked_t),
@@ -97,7 +99,7 @@ module nkv_attend_result
     .rst_ni,
     .clear_i,
     .in_valid_i (read),
-    .in_ready_o (unused_asked_ready),
+    .in_ready_o (asked_ready),
     .in_data_i  ('{row: row_q, last: last_row && last_channel}),
     .out_valid_o(unused_asked_valid),
     .out_ready_i(acc_valid_i),
@@ -271,5 +273,9 @@ module nkv_attend_result
       endcase
     end
   end
+
+  `NKV_ASSERT_STAYS(ReadStays_A, read_valid_o, read_ready_i, {read_row_o, read_channel_o}, clear_i)
+  `NKV_ASSERT_STAYS(WriteStays_A, write_valid_o, write_ready_i, write_o, clear_i)
+  `NKV_ASSERT_ROOM(AskedHasRoom_A, read, asked_ready)
 
 endmodule

@@ -160,7 +160,7 @@ module nkv_value_sum
   endfunction
 
   function automatic term_t term_of(product_t product, coarse_t coarse);
-    unique case (coarse)
+    case (coarse)
       2'd3: return term_t'(product >>> (3 * CoarseStep));
       2'd2: return term_t'(product >>> (2 * CoarseStep));
       default: return term_t'(product >>> CoarseStep);

@@ -13,6 +13,8 @@
 // its token, offset and up to 13 literals together, and one for up to 16 bytes of its match; with
 // more literals, one cycle for the token, one for the offset; a byte of a length, a cycle.
 
+`include "nkv_assert.svh"
+
 module nkv_lz4_decode
   import nkv_lz_pkg::*;
 (
@@ -292,5 +294,7 @@ module nkv_lz4_decode
       end
     end
   end
+
+  `NKV_ASSERT_STAYS(OutStays_A, out_valid_o, out_ready_i, {out_data_o, out_last_o, out_bytes_o})
 
 endmodule

@@ -11,6 +11,8 @@
 // Speed: a burst of rows per cycle. Bursts are taken at up to one per cycle, ahead of their use, so
 // that the next block's parameters come beside the codes of this one.
 
+`include "nkv_assert.svh"
+
 module nkv_quant_decode
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -155,7 +157,6 @@ module nkv_quant_decode
     .in_data_i('{failed: bad_q, kind: block_q}),
     .out_valid_o(work_valid), .out_ready_i(work_pops), .out_data_o(work), .used_o(unused_work)
   );
-  wire unused_ready = work_in_ready;            // Slots bound the blocks.
 
   // ---- Codes, two chunks at a time --------------------------------------------------------------
   typedef struct packed {
@@ -315,5 +316,8 @@ module nkv_quant_decode
   end
   assign done_o = done_q;
   assign error_o = error_q;
+
+  `NKV_ASSERT_STAYS(OutStays_A, out_valid_o, out_ready_i, {out_data_o, out_last_o})
+  `NKV_ASSERT_ROOM(WorkHasRoom_A, work_in_valid, work_in_ready)
 
 endmodule

@@ -12,6 +12,8 @@
 // one per cycle, then its codes at a burst of rows per cycle. Blocks follow each other through these
 // without a gap, except V blocks of fewer than 32 channels, 64 cycles each.
 
+`include "nkv_assert.svh"
+
 module nkv_quant_encode
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -297,7 +299,7 @@ module nkv_quant_encode
     assign code[i] = coded.codec == CodecFp8 ? fp8_late : affine;
   end
 
-  logic packed_valid, codes_valid, codes_ready, unused_packed_ready;
+  logic packed_valid, codes_valid, codes_ready, packed_ready;
   burst_t packed_burst, codes;
   nkv_code_pack u_pack (
     .clk_i, .rst_ni, .valid_i(read_q[CodeSteps-1]), .is_nibble_i(coded.codec == CodecInt4),
@@ -306,7 +308,7 @@ module nkv_quant_encode
   );
   nkv_fifo #(.T(burst_t), .Depth(Codes)) u_codes (
     .clk_i, .rst_ni, .clear_i(1'b0),
-    .in_valid_i(packed_valid), .in_ready_o(unused_packed_ready), .in_data_i(packed_burst),
+    .in_valid_i(packed_valid), .in_ready_o(packed_ready), .in_data_i(packed_burst),
     .out_valid_o(codes_valid), .out_ready_i(codes_ready), .out_data_o(codes),
     .used_o(codes_waiting)
   );
@@ -369,5 +371,8 @@ module nkv_quant_encode
 
   assign done_o = done_q;
   assign error_o = error_q;
+
+  `NKV_ASSERT_STAYS(OutStays_A, out_valid_o, out_ready_i, {out_data_o, out_last_o, out_bytes_o})
+  `NKV_ASSERT_ROOM(CodesHaveRoom_A, packed_valid, packed_ready)
 
 endmodule

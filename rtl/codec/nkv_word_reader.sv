@@ -3,6 +3,8 @@
 // which byte place_i lies; what was under way is dropped. Lines are asked for ahead of their use,
 // up to four.
 
+`include "nkv_assert.svh"
+
 module nkv_word_reader #(
   parameter int unsigned Width = 16,  // 16, 32, 64 or 128.
   parameter bit Downwards = 1
@@ -36,7 +38,7 @@ module nkv_word_reader #(
   assign request_o = reads_q && held_q != 3'(Ahead);
   assign request_line_o = line_q;
 
-  logic line_valid, unused_ready;
+  logic line_valid, line_ready;
   logic [$clog2(Ahead):0] unused_used;
   logic [127:0] line;
   wire is_last = index_q == (Downwards ? IndexBits'(0) : IndexBits'(Words - 1));
@@ -44,7 +46,7 @@ module nkv_word_reader #(
 
   nkv_fifo #(.T(logic [127:0]), .Depth(Ahead)) u_lines (
     .clk_i, .rst_ni, .clear_i(begin_i),
-    .in_valid_i(coming_q[1]), .in_ready_o(unused_ready), .in_data_i(line_i),
+    .in_valid_i(coming_q[1]), .in_ready_o(line_ready), .in_data_i(line_i),
     .out_valid_o(line_valid), .out_ready_i(uses_up), .out_data_o(line),
     .used_o(unused_used)
   );
@@ -78,5 +80,7 @@ module nkv_word_reader #(
       end
     end
   end
+
+  `NKV_ASSERT_ROOM(LinesHaveRoom_A, coming_q[1], line_ready)
 
 endmodule

@@ -19,6 +19,8 @@
 // a Huffman tree takes about a cycle per two symbols and 130; beside literals, an FSE table two
 // cycles per state and two per symbol.
 
+`include "nkv_assert.svh"
+
 module nkv_zstd_decode
   import nkv_zstd_pkg::*;
 (
@@ -372,5 +374,7 @@ module nkv_zstd_decode
       end
     end
   end
+
+  `NKV_ASSERT_STAYS(OutStays_A, out_valid_o, out_ready_i, {out_data_o, out_last_o, out_bytes_o})
 
 endmodule

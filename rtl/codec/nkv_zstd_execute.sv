@@ -7,6 +7,8 @@
 // sequence without a match ends the block: it stands for all literals that are left. block_done_o
 // stands for one cycle when it has been carried out.
 
+`include "nkv_assert.svh"
+
 module nkv_zstd_execute
   import nkv_lz_pkg::*;
   import nkv_zstd_pkg::*;
@@ -103,12 +105,12 @@ module nkv_zstd_execute
 
   // ---- Steps that are good ---------------------------------------------------------------------
   step_t next;
-  logic next_valid, next_ready, unused_ready;
+  logic next_valid, next_ready, steps_ready;
   logic [3:0] used;
   wire stops = start_i || cancel_i;
   nkv_fifo #(.T(step_t), .Depth(8)) u_steps (
     .clk_i, .rst_ni, .clear_i(stops),
-    .in_valid_i(check_valid_q && !failed_o), .in_ready_o(unused_ready), .in_data_i(check_q),
+    .in_valid_i(check_valid_q && !failed_o), .in_ready_o(steps_ready), .in_data_i(check_q),
     .out_valid_o(next_valid), .out_ready_i(next_ready), .out_data_o(next), .used_o(used)
   );
   assign ready_o = used <= 4'd3;
@@ -171,5 +173,7 @@ module nkv_zstd_execute
     .flush_i,
     .out_valid_o, .out_ready_i, .out_data_o
   );
+
+  `NKV_ASSERT_ROOM(StepsHaveRoom_A, check_valid_q && !failed_o, steps_ready)
 
 endmodule

@@ -2,6 +2,8 @@
 // long the residual is, then what its cells have to be multiplied by; when all have come, gives
 // the factors, PageTokens + 5 cycles later.
 
+`include "nkv_assert.svh"
+
 module nkv_code_factors
   import nkv_pkg::*;
   import nkv_abi_pkg::*;
@@ -111,14 +113,8 @@ module nkv_code_factors
     end
   end
 
-`ifdef VERILATOR
-  always_ff @(posedge clk_i) begin
-    if (rst_ni && !clear_i) begin
-      assert (!length_valid_i || !(giving_q || gives_q != '0))
-      else $error("a row comes while the factors of the tensor before are given");
-    end
-  end
-`endif
+  // No row comes while the factors of the tensor before are given.
+  `NKV_ASSERT(ComesAfterGiven_A, clear_i || !length_valid_i || !(giving_q || gives_q != '0))
 
   wire unused = ^job_i;
 

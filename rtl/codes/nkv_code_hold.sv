@@ -1,6 +1,8 @@
 // Words of rows wait for what is to be known of the whole row, and then leave with it, a word per
 // cycle and row after row, from two cycles after it is known.
 
+`include "nkv_assert.svh"
+
 module nkv_code_hold
   import nkv_exact_pkg::*;
 #(
@@ -60,18 +62,8 @@ module nkv_code_hold
     known_o <= known_q;
   end
 
-`ifdef VERILATOR
   // A row that is known while the one before still leaves would be lost.
-  always_ff @(posedge clk_i) begin
-    if (rst_ni && !clear_i && known_valid_i) begin
-      assert (!leaves_q || index_q == last_index_i)
-      else $error("a row is known before the one before it has left");
-    end
-    if (rst_ni && !clear_i && leaves_q) begin
-      assert (write_q != read_q)
-      else $error("a word leaves that has not come");
-    end
-  end
-`endif
+  `NKV_ASSERT(KnownAfterLeft_A, clear_i || !known_valid_i || !leaves_q || index_q == last_index_i)
+  `NKV_ASSERT(LeavesAfterCome_A, clear_i || !leaves_q || write_q != read_q)
 
 endmodule

@@ -2,6 +2,8 @@
 // rows, row after row, one per cycle at the most; then, 9 cycles after the last one, gives the
 // means, a word per cycle. The next tensor's words may come when the last mean has been given.
 
+`include "nkv_assert.svh"
+
 module nkv_code_mean
   import nkv_pkg::*;
   import nkv_exact_pkg::*;
@@ -111,13 +113,7 @@ module nkv_code_mean
 
   assign last_o = index_o == last_index_i;
 
-`ifdef VERILATOR
-  always_ff @(posedge clk_i) begin
-    if (rst_ni && !clear_i && coming_q) begin
-      assert (!going_q)
-      else $error("a tensor's word comes while the means before it are given");
-    end
-  end
-`endif
+  // No word comes while the means of the tensor before are given.
+  `NKV_ASSERT(ComesAfterGiven_A, clear_i || !coming_q || !going_q)
 
 endmodule

@@ -6,6 +6,8 @@
 // is taken until all is cleared. A command of which memory refuses a write ends with INTERNAL too, but the
 // next one is taken.
 
+`include "nkv_assert.svh"
+
 module nkv_command_order
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -148,5 +150,7 @@ module nkv_command_order
       end
     end
   end
+
+  `NKV_ASSERT_STAYS(OutcomeStays_A, outcome_valid_o, outcome_ready_i, outcome_o, clear_i)
 
 endmodule

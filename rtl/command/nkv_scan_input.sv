@@ -2,6 +2,8 @@
 // which it broadcasts as integers; then for INDEXER the rows' weights. Rows and weights that are not
 // finite end the command: BAD_QUERY, detail = the first such row.
 
+`include "nkv_assert.svh"
+
 module nkv_scan_input
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -189,5 +191,7 @@ module nkv_scan_input
   end
 
   wire unused_beat = ^{beat_i.fault, beat_i.first, beat_i.last, beat_i.tag};
+
+  `NKV_ASSERT_STAYS(RequestStays_A, request_valid_o, request_ready_i, request_o, clear_i || start_i)
 
 endmodule

@@ -1,6 +1,8 @@
 // Exact scores of the key rows that stream by, page after page: decodes rows, has nkv_exact_stage
 // multiply them with the query rows, and queues S of each row in order (ARITHMETIC.md 1.2 and 1.5).
 
+`include "nkv_assert.svh"
+
 module nkv_key_scores
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -121,5 +123,7 @@ module nkv_key_scores
   end
 
   wire unused_beat = ^{beat_i.fault, beat_i.poison, beat_i.tag};
+
+  `NKV_ASSERT_STAYS(ScoreStays_A, score_valid_o, score_ready_i, {score_token_o, score_last_o}, clear_i)
 
 endmodule

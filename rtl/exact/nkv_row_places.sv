@@ -5,6 +5,8 @@
 // A row of whole granules of 8 bytes begins at a granule. Its first burst is `shared` with the wanted
 // row before it if that row's last burst is this one: then it is not read again.
 
+`include "nkv_assert.svh"
+
 module nkv_row_places
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -78,5 +80,8 @@ module nkv_row_places
   end
 
   wire unused_last = ^last[2:0];
+
+  `NKV_ASSERT_STAYS(RowStays_A, row_valid_o, row_ready_i, {row_o, row_last_o, row_start_o, row_shared_o,
+      row_burst_o, row_bursts_o}, clear_i)
 
 endmodule

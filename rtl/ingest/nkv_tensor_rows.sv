@@ -5,6 +5,8 @@
 // begin_i starts a tensor. Once its last word has come, replay_i lets rows go out while there is
 // room for their bursts.
 
+`include "nkv_assert.svh"
+
 module nkv_tensor_rows
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -170,7 +172,7 @@ module nkv_tensor_rows
   end
 
   // ---- Stored rows ----
-  logic           piece_valid, packed_valid, unused_ready;
+  logic           piece_valid, packed_valid, bursts_room;
   granule_count_t piece_granules;
   granule_t       piece[BurstGranules];
   granule_t       packed_granule[BurstGranules];
@@ -223,12 +225,15 @@ module nkv_tensor_rows
     .rst_ni,
     .clear_i,
     .in_valid_i (packed_valid),
-    .in_ready_o (unused_ready),
+    .in_ready_o (bursts_room),
     .in_data_i  (packed_burst),
     .out_valid_o(burst_valid_o),
     .out_ready_i(burst_ready_i),
     .out_data_o (burst_o),
     .used_o     (waiting)
   );
+
+  `NKV_ASSERT_STAYS(BurstStays_A, burst_valid_o, burst_ready_i, burst_o, clear_i)
+  `NKV_ASSERT_ROOM(BurstsHaveRoom_A, packed_valid, bursts_room)
 
 endmodule

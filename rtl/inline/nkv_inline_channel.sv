@@ -9,6 +9,8 @@
 // Near-data leaves memory's queue to the host: beyond near_least_i accesses of its own in flight (1 at
 // least) it asks only while there are fewer than limit_i of both, as one cycle before.
 
+`include "nkv_assert.svh"
+
 module nkv_inline_channel
   import nkv_inline_pkg::*;
 #(
@@ -106,7 +108,7 @@ module nkv_inline_channel
   assign memory_near_o = sent.is_near;
   assign memory_o = sent.request;
 
-  logic [1:0] unused_excess, unused_room;
+  logic [1:0] excess, room;
   nkv_credit_counter #(
     .Limit(HostLimit)
   ) u_host_credits (
@@ -117,7 +119,7 @@ module nkv_inline_channel
     .take_amount_i(1'b1),
     .give_amount_i(host_answer_valid_o && host_answer_ready_i),
     .free_o       (host_free),
-    .excess_o     (unused_excess[0])
+    .excess_o     (excess[0])
   );
   nkv_credit_counter #(
     .Limit(NearLimit)
@@ -129,7 +131,7 @@ module nkv_inline_channel
     .take_amount_i(1'b1),
     .give_amount_i(near_answer_valid_o && near_answer_ready_i),
     .free_o       (near_free),
-    .excess_o     (unused_excess[1])
+    .excess_o     (excess[1])
   );
 
   // Credits keep room in them.
@@ -143,7 +145,7 @@ module nkv_inline_channel
     .rst_ni,
     .clear_i    (1'b0),
     .in_valid_i (answer_valid_i && !answer_near_i),
-    .in_ready_o (unused_room[0]),
+    .in_ready_o (room[0]),
     .in_data_i  (answer_i),
     .out_valid_o(host_answer_valid_o),
     .out_ready_i(host_answer_ready_i),
@@ -158,12 +160,17 @@ module nkv_inline_channel
     .rst_ni,
     .clear_i    (1'b0),
     .in_valid_i (answer_valid_i && answer_near_i),
-    .in_ready_o (unused_room[1]),
+    .in_ready_o (room[1]),
     .in_data_i  (answer_i),
     .out_valid_o(near_answer_valid_o),
     .out_ready_i(near_answer_ready_i),
     .out_data_o (near_answer_o),
     .used_o     (unused_near_used)
   );
+
+  `NKV_ASSERT(CreditsKept_A, excess == '0)
+  `NKV_ASSERT_ROOM(HostHasRoom_A, answer_valid_i && !answer_near_i, room[0])
+  `NKV_ASSERT_ROOM(NearHasRoom_A, answer_valid_i && answer_near_i, room[1])
+  `NKV_ASSERT_STAYS(NearAnswerStays_A, near_answer_valid_o, near_answer_ready_i, near_answer_o)
 
 endmodule

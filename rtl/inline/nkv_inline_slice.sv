@@ -7,6 +7,8 @@
 // a read and a write, or between host and near-data, there is none, at the same address neither: who
 // needs it waits for the answer, as AXI has it. Answers come in memory's order.
 
+`include "nkv_assert.svh"
+
 module nkv_inline_slice
   import nkv_pkg::*;
   import nkv_inline_pkg::*;
@@ -214,5 +216,74 @@ module nkv_inline_slice
     .poison_i  (host_w.poison),
     .doorbell_o
   );
+
+  // ---- AXI's rules, at the host's port and at memory's ----
+`ifndef SYNTHESIS
+  nkv_axi_rules #(
+    .IdBits(AxiIdBits),
+    .RBits($bits(access_r_t)),
+    .WBits($bits(access_w_t)),
+    .BBits($bits(axi_b_t))
+  ) u_host_rules (
+    .clk_i,
+    .rst_ni,
+    .ar_valid_i(host_i.ar_valid),
+    .ar_ready_i(host_o.ar_ready),
+    .ar_id_i   (host_i.ar.id),
+    .ar_addr_i (64'(host_i.ar.addr)),
+    .ar_len_i  ('0),
+    .r_valid_i (host_o.r_valid),
+    .r_ready_i (host_i.r_ready),
+    .r_id_i    (host_o.r.id),
+    .r_last_i  (1'b1),
+    .r_i       (host_o.r),
+    .aw_valid_i(host_i.aw_valid),
+    .aw_ready_i(host_o.aw_ready),
+    .aw_id_i   (host_i.aw.id),
+    .aw_addr_i (64'(host_i.aw.addr)),
+    .aw_len_i  ('0),
+    .w_valid_i (host_i.w_valid),
+    .w_ready_i (host_o.w_ready),
+    .w_last_i  (1'b1),
+    .w_i       (host_i.w),
+    .b_valid_i (host_o.b_valid),
+    .b_ready_i (host_i.b_ready),
+    .b_id_i    (host_o.b.id),
+    .b_i       (host_o.b)
+  );
+
+  nkv_axi_rules #(
+    .IdBits(AxiIdBits + 1),
+    .RBits($bits(memory_r_t)),
+    .WBits($bits(access_w_t)),
+    .BBits($bits(memory_b_t))
+  ) u_memory_rules (
+    .clk_i,
+    .rst_ni,
+    .ar_valid_i(memory_o.ar_valid),
+    .ar_ready_i(memory_i.ar_ready),
+    .ar_id_i   ({memory_o.ar.is_near, memory_o.ar.access.id}),
+    .ar_addr_i (64'(memory_o.ar.access.addr)),
+    .ar_len_i  ('0),
+    .r_valid_i (memory_i.r_valid),
+    .r_ready_i (memory_o.r_ready),
+    .r_id_i    ({memory_i.r.is_near, memory_i.r.answer.id}),
+    .r_last_i  (1'b1),
+    .r_i       (memory_i.r),
+    .aw_valid_i(memory_o.aw_valid),
+    .aw_ready_i(memory_i.aw_ready),
+    .aw_id_i   ({memory_o.aw.is_near, memory_o.aw.access.id}),
+    .aw_addr_i (64'(memory_o.aw.access.addr)),
+    .aw_len_i  ('0),
+    .w_valid_i (memory_o.w_valid),
+    .w_ready_i (memory_i.w_ready),
+    .w_last_i  (1'b1),
+    .w_i       (memory_o.w),
+    .b_valid_i (memory_i.b_valid),
+    .b_ready_i (memory_o.b_ready),
+    .b_id_i    ({memory_i.b.is_near, memory_i.b.answer.id}),
+    .b_i       (memory_i.b)
+  );
+`endif
 
 endmodule

@@ -3,6 +3,8 @@
 // access per cycle, the first two cycles after the read was taken, and no cycle between reads. Reads
 // that wait for their turn are queued, so that their asker can go on.
 
+`include "nkv_assert.svh"
+
 module nkv_near_cut
   import nkv_abi_pkg::BurstBytes;
   import nkv_pkg::*;
@@ -64,5 +66,7 @@ module nkv_near_cut
       after_q <= after_q - 1'b1;
     end
   end
+
+  `NKV_ASSERT_STAYS(AccessStays_A, access_valid_o, access_ready_i, access_o)
 
 endmodule

@@ -7,6 +7,8 @@
 // - A port's accesses keep their order, and its answers the slice's.
 // With one port there is nothing here: what it asks and what it is told pass.
 
+`include "nkv_assert.svh"
+
 module nkv_near_ports
   import nkv_inline_pkg::*;
 #(
@@ -66,7 +68,7 @@ module nkv_near_ports
     assign answer_ready_o = 1'b1;
 
     for (genvar i = 0; i < int'(Ports); i++) begin : gen_port
-      logic unused_room, unused_excess;
+      logic has_room, excess;
       logic [$clog2(Queued):0] unused_queued;
       logic [$clog2(Credits):0] unused_held;
       logic [$clog2(Credits+1)-1:0] unused_free;
@@ -96,7 +98,7 @@ module nkv_near_ports
         .take_amount_i(1'b1),
         .give_amount_i(answer_valid_o[i] && answer_ready_i[i]),
         .free_o       (unused_free),
-        .excess_o     (unused_excess)
+        .excess_o     (excess)
       );
       nkv_fifo #(
         .T(Answer),
@@ -106,13 +108,16 @@ module nkv_near_ports
         .rst_ni,
         .clear_i    (1'b0),
         .in_valid_i (answer_valid_i && answer_port_i == PortBits'(i)),
-        .in_ready_o (unused_room),   // Credits keep room.
+        .in_ready_o (has_room),   // Credits keep room.
         .in_data_i  (answer_i),
         .out_valid_o(answer_valid_o[i]),
         .out_ready_i(answer_ready_i[i]),
         .out_data_o (answer_o[i]),
         .used_o     (unused_held)
       );
+
+      `NKV_ASSERT(CreditsKept_A, !excess)
+      `NKV_ASSERT_ROOM(AnswersHaveRoom_A, answer_valid_i && PortBits'(i) == answer_port_i, has_room)
     end
   end
 

@@ -4,6 +4,8 @@
 // from the next cycle on: there is no path from give_* to take_ready_o. More than Limit units are
 // never held: what comes back beyond them is dropped and told by excess_o until reset.
 
+`include "nkv_assert.svh"
+
 module nkv_credit_counter #(
   parameter int unsigned Limit = 128,
   parameter int unsigned AmountBits = 1,  // An amount is 0 .. 2^AmountBits - 1.
@@ -45,5 +47,7 @@ module nkv_credit_counter #(
       if (overflows) excess_q <= 1'b1;
     end
   end
+
+  `NKV_ASSERT(Bounded_A, free_q <= CountBits'(Limit))
 
 endmodule

@@ -1,6 +1,8 @@
 // First in, first out, any payload type. Valid/ready on both sides; data appear at the output one
 // cycle after they were taken, and stay until taken. A full FIFO takes nothing, even while it gives.
 
+`include "nkv_assert.svh"
+
 module nkv_fifo #(
   parameter type T = logic [7:0],
   parameter int unsigned Depth = 4,  // A power of two, 2 at least.
@@ -71,5 +73,7 @@ module nkv_fifo #(
     end
     assign out_data_o = memory[read_q[IndexBits-1:0]];
   end
+
+  `NKV_ASSERT(Bounded_A, used_o <= (IndexBits + 1)'(Depth))
 
 endmodule

@@ -5,6 +5,8 @@
 //   until then; where it does not, the grant passes on.
 // - No starvation: an asker that waits sees at most Requests - 1 grants accepted before its own.
 
+`include "nkv_assert.svh"
+
 module nkv_round_robin #(
   parameter int unsigned Requests = 4,  // 2 at least.
   localparam int unsigned IndexBits = $clog2(Requests)
@@ -45,5 +47,8 @@ module nkv_round_robin #(
     if (!rst_ni) first_q <= '1;
     else if (valid_o) first_q <= ready_i ? from_grant & ~grant_o : from_grant;
   end
+
+  `NKV_ASSERT_ONE_HOT0(OneGrant_A, grant_o)
+  `NKV_ASSERT(GrantAsked_A, (grant_o & ~request_i) == '0 && (grant_o != '0) == valid_o)
 
 endmodule

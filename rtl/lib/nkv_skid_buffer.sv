@@ -2,6 +2,8 @@
 // data nor ready pass through combinationally. A word takes one cycle; one word per cycle is
 // sustained. A second register catches the word that comes while the first is held up.
 
+`include "nkv_assert.svh"
+
 module nkv_skid_buffer #(
   parameter type T = logic [7:0]
 ) (
@@ -43,5 +45,7 @@ module nkv_skid_buffer #(
     if (moves) out_q <= ready_q ? in_data_i : skid_q;
     if (push) skid_q <= in_data_i;
   end
+
+  `NKV_ASSERT(SkidIsOffered_A, ready_q || out_valid_q)
 
 endmodule

@@ -1,6 +1,8 @@
 // Several users of one memory port. Reads and writes take turns; answers find their way back by the
 // upper three bits of their ids, which are a user's `Client` number: user i has Clients[i].
 
+`include "nkv_assert.svh"
+
 module nkv_axi_mux
   import nkv_pkg::*;
 #(
@@ -77,5 +79,8 @@ module nkv_axi_mux
       b_valid_o[i] = b_valid_i && b_i.id[AxiIdBits-1-:3] == Clients[i];
     end
   end
+
+  `NKV_ASSERT(RHasUser_A, !r_valid_i || r_valid_o != '0)
+  `NKV_ASSERT(BHasUser_A, !b_valid_i || b_valid_o != '0)
 
 endmodule

@@ -2,6 +2,8 @@
 // byte and gives out ceil(bytes / 64) bursts. Offsets are multiples of 4 bytes. One burst per cycle,
 // valid/ready; the last one needs no further input if its bytes have come.
 
+`include "nkv_assert.svh"
+
 module nkv_burst_align
   import nkv_pkg::*;
 (
@@ -61,5 +63,8 @@ module nkv_burst_align
   always_ff @(posedge clk_i) begin
     if (takes) held_data_q <= in_i;
   end
+
+  // As long as what comes in does.
+  `NKV_ASSERT_STAYS(OutStays_A, out_valid_o, out_ready_i, out_o, start_i || !in_valid_i)
 
 endmodule

@@ -1,6 +1,8 @@
 // What memory owes: beats that it was asked for and has not given. After a clearing those of before are
 // stale, and while there is one nothing must be asked for, so that no answer can be taken for another's.
 
+`include "nkv_assert.svh"
+
 module nkv_owed_beats #(
   parameter int unsigned Most = 128,             // That are owed at once.
   localparam int unsigned CountBits = $clog2(Most + 1)
@@ -35,5 +37,8 @@ module nkv_owed_beats #(
       stale_q <= (clear_i || stale_q) && owed != '0;
     end
   end
+
+  `NKV_ASSERT(AnswerIsOwed_A, !answered_i || owed_q != '0)
+  `NKV_ASSERT(Bounded_A, owed_q <= CountBits'(Most))
 
 endmodule

@@ -10,6 +10,8 @@
 // however many clearings there are. When memory is known to have lost it, `forfeit_i` ends the wait; what
 // comes even later is dropped by its epoch, which ids carry.
 
+`include "nkv_assert.svh"
+
 module nkv_reader
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -292,7 +294,7 @@ module nkv_reader
     end
   end
 
-  logic unused_out_ready;  // `has_place_q` keeps room.
+  logic out_ready;  // `has_place_q` keeps room.
   // Of the eight places three are for beats that have not been counted yet.
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) has_place_q <= 1'b0;
@@ -306,7 +308,7 @@ module nkv_reader
     .rst_ni,
     .clear_i,
     .in_valid_i (reading_q),
-    .in_ready_o (unused_out_ready),
+    .in_ready_o (out_ready),
     .in_data_i  ('{
         fault: label_q.fault,
         poison: stored_q.poison,
@@ -323,5 +325,11 @@ module nkv_reader
 
   // The guard has made an address of it.
   wire unused_offset = ^request_i.address;
+
+  `NKV_ASSERT_STAYS(ArStays_A, ar_valid_o, ar_ready_i, ar_o, clear_i)
+  `NKV_ASSERT_STAYS(BeatStays_A, beat_valid_o, beat_ready_i, beat_o, clear_i)
+  `NKV_ASSERT_ROOM(OutHasRoom_A, reading_q, out_ready)
+  `NKV_ASSERT(SlotsBounded_A, free_q <= (SlotBits + 1)'(Slots))
+  `NKV_ASSERT(ArInPage_A, !ar_valid_o || 5'(ar_o.addr[9:6]) + run_q.beats <= beats_t'(MaxBeats))
 
 endmodule

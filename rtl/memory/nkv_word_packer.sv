@@ -2,6 +2,8 @@
 // memory takes bursts at once. A last word ends its burst, which is written as far as it is filled; the
 // next word begins the next burst.
 
+`include "nkv_assert.svh"
+
 module nkv_word_packer
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -70,5 +72,7 @@ module nkv_word_packer
   always_ff @(posedge clk_i) begin
     if (take) word_q[place] <= word_i;
   end
+
+  `NKV_ASSERT_STAYS(WriteStays_A, write_valid_o, write_ready_i, write_o, start_i)
 
 endmodule

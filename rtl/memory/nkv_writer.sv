@@ -5,6 +5,8 @@
 // When memory refuses one, those that are asked for from then on are dropped: a page is published with the
 // writes that follow its body's, so nobody finds one that memory does not hold.
 
+`include "nkv_assert.svh"
+
 module nkv_writer
   import nkv_pkg::*;
 #(
@@ -101,5 +103,8 @@ module nkv_writer
 
   // The guard has made an address of it.
   wire unused_offset = ^request_q.address;
+
+  `NKV_ASSERT_STAYS(WStays_A, w_valid_o, w_ready_i, w_o, clear_i)
+  `NKV_ASSERT(AnswerIsOwed_A, !answered || unanswered_q[b_i.id[0]] != '0)
 
 endmodule

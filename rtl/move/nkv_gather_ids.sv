@@ -1,6 +1,8 @@
 // The ids of a GATHER, one per cycle, in order. Asks for a burst of them only when there is room for it, so
 // that they never keep the bursts that come behind them.
 
+`include "nkv_assert.svh"
+
 module nkv_gather_ids
   import nkv_pkg::*;
 #(
@@ -37,7 +39,7 @@ module nkv_gather_ids
   count_t            held_q;    // Asked for, and not used up.
   logic [31:0]       left_q;
   logic [IdBits-1:0] index_q;
-  logic              poisoned_q, unused_ready;
+  logic              poisoned_q, has_room;
   count_t            unused_used;
   burst_t            ids;
 
@@ -63,7 +65,7 @@ module nkv_gather_ids
     .rst_ni,
     .clear_i,
     .in_valid_i (beat_valid_i),
-    .in_ready_o (unused_ready),
+    .in_ready_o (has_room),
     .in_data_i  (beat_i.data),
     .out_valid_o(id_valid_o),
     .out_ready_i(used_up),
@@ -98,5 +100,8 @@ module nkv_gather_ids
   end
 
   wire unused = ^{address_i[1:0], beat_i};
+
+  `NKV_ASSERT_STAYS(IdStays_A, id_valid_o, id_ready_i, {id_o, id_last_o}, clear_i || start_i)
+  `NKV_ASSERT_ROOM(BurstsHaveRoom_A, beat_valid_i, has_room)
 
 endmodule

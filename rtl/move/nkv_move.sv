@@ -1,6 +1,8 @@
 // COPY, TRANSCODE, READ and GATHER: pages and rows to other places. nkv_copy or nkv_read works, as the
 // command is; what they use of the engine is shared.
 
+`include "nkv_assert.svh"
+
 module nkv_move
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -162,5 +164,9 @@ module nkv_move
   assign beat_ready_o = beat_i.tag.sink == SinkIds || (copies ? copy_beat_ready : read_beat_ready);
   assign write_valid_o = copies ? copy_write_valid : read_write_valid;
   assign write_o = copies ? copy_write : read_write;
+
+  `NKV_ASSERT_STAYS(VisitStays_A, visit_valid_o, visit_ready_i, visit_o, clear_i || start_i || pass_clear_o)
+  `NKV_ASSERT_STAYS(RequestStays_A, request_valid_o, request_ready_i, request_o, clear_i || start_i)
+  `NKV_ASSERT_STAYS(WriteStays_A, write_valid_o, write_ready_i, write_o, clear_i || start_i)
 
 endmodule

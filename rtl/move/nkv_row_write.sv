@@ -1,6 +1,8 @@
 // Words of rows, one after the other without a gap, written as bursts. A word per cycle, always taken: whoever
 // begins a row waits until there is room.
 
+`include "nkv_assert.svh"
+
 module nkv_row_write
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -44,7 +46,7 @@ module nkv_row_write
     if (fills_q) pieces = PieceBits'(Pieces) - PieceBits'(left_q[5:4]);
   end
 
-  logic   pack_valid, unused_bursts_ready;
+  logic   pack_valid, bursts_ready;
   burst_t pack_burst, burst;
   logic [UsedBits-1:0] bursts_used;
 
@@ -68,7 +70,7 @@ module nkv_row_write
     .rst_ni,
     .clear_i    (clear_i || start_i),
     .in_valid_i (pack_valid),
-    .in_ready_o (unused_bursts_ready),
+    .in_ready_o (bursts_ready),
     .in_data_i  (pack_burst),
     .out_valid_o(write_valid_o),
     .out_ready_i(write_ready_i),
@@ -104,5 +106,7 @@ module nkv_row_write
       end
     end
   end
+
+  `NKV_ASSERT_ROOM(BurstsHaveRoom_A, pack_valid, bursts_ready)
 
 endmodule

@@ -2,6 +2,8 @@
 // cycle and never holds the stream up; expectations come before the first burst of their array.
 // Reports each array that is wrong or poisoned; the engine keeps the first page.
 
+`include "nkv_assert.svh"
+
 module nkv_array_verify
   import nkv_pkg::*;
   import nkv_abi_pkg::*;
@@ -77,7 +79,7 @@ module nkv_array_verify
   logic   poison_valid, poisoned;
   logic   ended_valid;
   ended_t ended;
-  logic   unused_poison_ready, unused_ended_ready;
+  logic   poison_ready, ended_ready;
   logic [4:0] unused_poison_used;
   logic [$clog2(Depth):0] unused_ended_used;
 
@@ -90,7 +92,7 @@ module nkv_array_verify
     .rst_ni,
     .clear_i,
     .in_valid_i (beat_valid_i && beat_i.last),
-    .in_ready_o (unused_poison_ready),
+    .in_ready_o (poison_ready),
     .in_data_i  (poison),
     .out_valid_o(poison_valid),
     .out_ready_i(sum_valid),
@@ -107,7 +109,7 @@ module nkv_array_verify
     .rst_ni,
     .clear_i,
     .in_valid_i (sum_valid && poison_valid),
-    .in_ready_o (unused_ended_ready),
+    .in_ready_o (ended_ready),
     .in_data_i  ('{crc: sum, poison: poisoned}),
     .out_valid_o(ended_valid),
     .out_ready_i(settle && !expected.nothing),
@@ -137,5 +139,8 @@ module nkv_array_verify
   end
 
   wire unused_beat = ^{beat_i.fault, beat_i.tag};
+
+  `NKV_ASSERT_ROOM(PoisonHasRoom_A, beat_valid_i && beat_i.last, poison_ready)
+  `NKV_ASSERT_ROOM(EndedHasRoom_A, sum_valid && poison_valid, ended_ready)
 
 endmodule

@@ -2,6 +2,8 @@
 // header, and hands visit and entry on in order; up to `Ahead` headers are on their way or judged and
 // waiting. With `serial_i` one page at a time, so that what is done to one page is seen by the next.
 
+`include "nkv_assert.svh"
+
 module nkv_header_fetch
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -84,7 +86,7 @@ module nkv_header_fetch
   end
 
   pending_t pending;
-  logic unused_ready;
+  logic pending_room;
   logic [$clog2(Ahead):0] unused_used;
   nkv_fifo #(
     .T(pending_t),
@@ -94,7 +96,7 @@ module nkv_header_fetch
     .rst_ni,
     .clear_i,
     .in_valid_i (send),
-    .in_ready_o (unused_ready),
+    .in_ready_o (pending_room),
     .in_data_i  ('{visit: visit_q, entry: entry}),
     .out_valid_o(pending_valid_o),
     .out_ready_i(pending_ready_i),
@@ -103,5 +105,9 @@ module nkv_header_fetch
   );
   assign pending_visit_o = pending.visit;
   assign pending_entry_o = pending.entry;
+
+  `NKV_ASSERT_STAYS(RequestStays_A, request_valid_o, request_ready_i, request_o, clear_i)
+  `NKV_ASSERT_STAYS(PendingStays_A, pending_valid_o, pending_ready_i, {pending_visit_o, pending_entry_o}, clear_i)
+  `NKV_ASSERT_ROOM(PendingHasRoom_A, send, pending_room)
 
 endmodule

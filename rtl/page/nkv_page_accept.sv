@@ -4,6 +4,8 @@
 // cycles, the checksums' latency and two: all else is judged meanwhile, step by step. The next one is
 // judged while a record waits.
 
+`include "nkv_assert.svh"
+
 module nkv_page_accept
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -378,5 +380,7 @@ module nkv_page_accept
   wire unused_domain = ^domain_i.window_base;
   wire unused_done = layout_done;
   wire unused_beat = ^{beat_i.first, beat_i.last, beat_i.tag};
+
+  `NKV_ASSERT_STAYS(RecordStays_A, record_valid_o, record_ready_i, record_o, clear_i)
 
 endmodule

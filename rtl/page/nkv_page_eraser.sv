@@ -1,6 +1,8 @@
 // Overwrites accepted pages with zeros, ascending, so that the header goes first and a half erased
 // page is no page. One burst per cycle.
 
+`include "nkv_assert.svh"
+
 module nkv_page_eraser
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -33,5 +35,7 @@ module nkv_page_eraser
 
   wire unused = ^{record_i.visit, record_i.verdict, record_i.header, record_i.offset,
                   record_i.bytes};
+
+  `NKV_ASSERT_STAYS(WriteStays_A, write_valid_o, write_ready_i, write_o, clear_i)
 
 endmodule

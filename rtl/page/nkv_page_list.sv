@@ -6,6 +6,8 @@
 // bursts. A look-up answers in the next cycle. The largest of each burst's exponents is found in steps, so
 // that the list counts as loaded four cycles after its last burst.
 
+`include "nkv_assert.svh"
+
 module nkv_page_list
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -147,5 +149,7 @@ module nkv_page_list
   assign entry_o = page_entry_t'(row_q[64*column_q+:64]);
 
   wire unused_beat = ^{beat_i.fault, beat_i.first, beat_i.tag};
+
+  `NKV_ASSERT_STAYS(RequestStays_A, request_valid_o, request_ready_i, request_o)
 
 endmodule

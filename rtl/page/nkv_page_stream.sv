@@ -8,6 +8,8 @@
 // where the page stores values. With `plan.padding` the arrays are followed by the bursts between them and the
 // end of the page, which no checksum covers.
 
+`include "nkv_assert.svh"
+
 module nkv_page_stream
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -315,5 +317,11 @@ module nkv_page_stream
   end
 
   wire unused = ^{record_i, header};
+
+  // A page that nobody has begun with is taken back when the pass fails.
+  `NKV_ASSERT_STAYS(BodyStays_A, body_valid_o, body_ready_i, body_o, clear_i || !record_valid_i)
+  `NKV_ASSERT_STAYS(RequestStays_A, request_valid_o, request_ready_i, request_o, clear_i)
+  `NKV_ASSERT_STAYS(ExpectStays_A, expect_valid_o, expect_ready_i, {expect_nothing_o, expect_crc_o,
+      expect_index_o}, clear_i)
 
 endmodule

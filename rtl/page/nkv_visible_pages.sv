@@ -2,6 +2,8 @@
 // token t is in sight if t < tokens and (window = 0 or t >= tokens - window or t < sinks). Looks at
 // one page per cycle; valid/ready.
 
+`include "nkv_assert.svh"
+
 module nkv_visible_pages
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -67,5 +69,7 @@ module nkv_visible_pages
       if (at_end) busy_q <= 1'b0;
     end
   end
+
+  `NKV_ASSERT_STAYS(VisitStays_A, visit_valid_o, visit_ready_i, visit_o, clear_i || start_i)
 
 endmodule

@@ -8,6 +8,8 @@
 // ends with NOT_WRITTEN, or with INTERNAL if memory has not answered at all. Reads carry how many of
 // their queue were lost, so that an answer after that is not the next one's.
 
+`include "nkv_assert.svh"
+
 module nkv_queue_fetch
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -182,15 +184,9 @@ module nkv_queue_fetch
     if (arrives || loses) commands[arrives ? r_queue : look_i] <= arrives ? arrived : '0;
   end
 
-`ifdef VERILATOR
-  always_ff @(posedge clk_i) begin
-    if (!reset_i) begin
-      assert ((fetched_q & (asked_q | missing_q)) == '0)
-      else $error("a command may start that has not come");
-      assert (!start_i || fetched_q[start_queue_i])
-      else $error("a command starts that has not come");
-    end
-  end
-`endif
+  // A command may start, and starts, once it has come.
+  `NKV_ASSERT(FetchedIsThere_A, reset_i || (fetched_q & (asked_q | missing_q)) == '0)
+  `NKV_ASSERT(StartedIsThere_A, reset_i || !start_i || fetched_q[start_queue_i])
+  `NKV_ASSERT_STAYS(ArStays_A, ar_valid_o, ar_ready_i, ar_o, reset_i)
 
 endmodule

@@ -6,6 +6,8 @@
 // If memory refuses one, or does not say within `AnswerCycles` to twice that that it has it, nobody knows
 // what the host saw: from then on `lost_o` tells, until a reset.
 
+`include "nkv_assert.svh"
+
 module nkv_queue_post
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -166,5 +168,8 @@ module nkv_queue_post
   end
 
   always_ff @(posedge clk_i) if (ended_valid_i && ended_ready_o) ended_q <= ended_i;
+
+  `NKV_ASSERT_STAYS(WStays_A, w_valid_o, w_ready_i, w_o, reset_i)
+  `NKV_ASSERT(AnswerIsOwed_A, !settles || under_way_q[settled] != '0)
 
 endmodule

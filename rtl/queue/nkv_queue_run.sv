@@ -4,6 +4,8 @@
 // An engine that is ready again before it gave an outcome only has results to write: as soon as its cost
 // has been reckoned that command trails, and another queue's may start.
 
+`include "nkv_assert.svh"
+
 module nkv_queue_run
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -125,5 +127,9 @@ module nkv_queue_run
     if (outcome_taken) outcome_q <= outcome_i;
     if (trail) trailing_q <= started_q;
   end
+
+  `NKV_ASSERT_STAYS(CommandStays_A, command_valid_o, command_ready_i, command_o, reset_i)
+  // Whether a command trails is of no use any more when it has ended.
+  `NKV_ASSERT_STAYS(ToldStays_A, told_valid_o, told_ready_i, {told_cost_o, told_o}, reset_i || told_trail_o)
 
 endmodule

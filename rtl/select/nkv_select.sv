@@ -22,6 +22,8 @@
 // emptied during the sort, for 256 cycles, before it is idle; after a Start in a row that collects, before it
 // does so again. None of it grows with k but the sort.
 
+`include "nkv_assert.svh"
+
 module nkv_select
   import nkv_select_pkg::*;
 #(
@@ -352,5 +354,7 @@ module nkv_select
     if (keeps) kept_q <= kept_q + 1'b1;
     sortable_q <= k_q > count_t'(Entries / 2 - Excess) ? count_t'(Entries / 2) : k_q + count_t'(Excess);
   end
+
+  `NKV_ASSERT_STAYS(OutStays_A, out_valid_o, out_ready_i, {out_last_o, out_score_o, out_token_o})
 
 endmodule

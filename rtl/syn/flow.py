@@ -115,7 +115,7 @@ def synthesise(block: Block, family: str, targets: Targets) -> dict[str, Any]:
     # Kept apart, a module is named for its place, too.
     apart = "".join(f"blackbox {module} {module}$*; " for module in block.apart)
     read = (
-        "read_slang --threads 1 --no-implicit-memories --best-effort-hierarchy "
+        "read_slang --threads 1 -I rtl/lib --no-implicit-memories --best-effort-hierarchy "
         f"{_CELLS.get(family, '')} {options} {' '.join(sources(family))} --top {block.top}"
     )
     script = (_XCUP if family == "xcup" else _ECP5).format(top=block.top, output=output)

@@ -8,6 +8,8 @@
 // Scores come of all tokens of a page, in order; those of them that count go on, unless their key scale
 // is not finite. A token takes two cycles, or one if it does not count.
 
+`include "nkv_assert.svh"
+
 module nkv_indexer
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -124,7 +126,7 @@ module nkv_indexer
     score_t rank;
   } candidate_t;
   candidate_t candidate;
-  logic unused_ready;
+  logic has_room;
   logic [QueueBits:0] unused_used;
 
   nkv_fifo #(
@@ -135,7 +137,7 @@ module nkv_indexer
     .rst_ni,
     .clear_i,
     .in_valid_i (ranked),
-    .in_ready_o (unused_ready),
+    .in_ready_o (has_room),
     .in_data_i  ('{token: ranked_token, rank: ranked_score}),
     .out_valid_o(candidate_valid_o),
     .out_ready_i(candidate_ready_i),
@@ -162,5 +164,8 @@ module nkv_indexer
       if (here && score_counts_i && !finite) nonfinite_o <= 1'b1;
     end
   end
+
+  `NKV_ASSERT_STAYS(CandidateStays_A, candidate_valid_o, candidate_ready_i, candidate_o, clear_i || start_i)
+  `NKV_ASSERT_ROOM(CandidatesHaveRoom_A, ranked, has_room)
 
 endmodule

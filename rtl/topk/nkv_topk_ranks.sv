@@ -1,6 +1,8 @@
 // From rows that were read to what TOPK returns: hands pages to the scorer, takes their scores, ranks
 // those that count (INDEXER's by the one score that the rows share), and writes the best k.
 
+`include "nkv_assert.svh"
+
 module nkv_topk_ranks
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -221,5 +223,7 @@ module nkv_topk_ranks
   );
 
   wire unused = ^{command_i, scored_body};
+
+  `NKV_ASSERT_STAYS(PageStays_A, page_valid_o, page_ready_i, page_o, clear_i || start_i)
 
 endmodule

@@ -2,6 +2,8 @@
 // from a burst boundary on. Rows give their tokens in order; places that are left hold no token and a
 // score of minus infinity (ARITHMETIC.md section 6). INDEXER's scores are R.
 
+`include "nkv_assert.svh"
+
 module nkv_topk_result
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -59,7 +61,7 @@ module nkv_topk_result
     logic [31:0] word;
   } word_t;
   localparam int unsigned Queue = 32;
-  logic        converted_valid, queued_valid, scores_ready, unused_queue_ready;
+  logic        converted_valid, queued_valid, scores_ready, queue_ready;
   logic [31:0] converted;
   word_t       queued;
   logic [$clog2(Queue):0] queued_used, under_way_q;
@@ -131,7 +133,7 @@ module nkv_topk_result
     .rst_ni,
     .clear_i,
     .in_valid_i (side.valid || counts_now),
-    .in_ready_o (unused_queue_ready),
+    .in_ready_o (queue_ready),
     .in_data_i  (counts_now ? '{last: last_row, word: 32'(count_i[row_q])} :
                  '{last: side.last, word: side.found ? converted : MinusInfinity}),
     .out_valid_o(queued_valid),
@@ -241,5 +243,8 @@ module nkv_topk_result
   end
 
   wire unused = converted_valid ^ rank[ScoreBits-1];
+
+  `NKV_ASSERT_STAYS(WriteStays_A, write_valid_o, write_ready_i, write_o, clear_i || start_i)
+  `NKV_ASSERT_ROOM(QueueHasRoom_A, side.valid || counts_now, queue_ready)
 
 endmodule

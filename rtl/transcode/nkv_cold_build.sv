@@ -1,6 +1,8 @@
 // A plain page to one of codec INT8, INT4 or FP8, in its new place: payload, the zeros behind it, then the
 // header, whose first 8 bytes are withheld, so that the page cannot be found yet.
 
+`include "nkv_assert.svh"
+
 module nkv_cold_build
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -297,5 +299,7 @@ module nkv_cold_build
   end
 
   wire unused = ^page_i;
+
+  `NKV_ASSERT_STAYS(RunStays_A, run_valid_o, run_ready_i, {run_first_o, run_bursts_o}, clear_i || start_i)
 
 endmodule

@@ -1,6 +1,8 @@
 // A plain page to one of codec NONE, by the page builder of APPEND, whose guest this is: it is asked for the
 // rows as memory would be. Row forms are those of the source; where they do not hold the rows, RAW.
 
+`include "nkv_assert.svh"
+
 module nkv_hot_build
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -154,5 +156,9 @@ module nkv_hot_build
   end
 
   wire unused = ^{page_i, guest_i, header};
+
+  // What a page was to be fed is taken back when its rows do not hold.
+  `NKV_ASSERT_STAYS(RunStays_A, run_valid_o, run_ready_i, {run_first_o, run_bursts_o},
+      clear_i || guest_i.overflow || state_q == StDrain)
 
 endmodule

@@ -1,6 +1,8 @@
 // Plain pages: one is written while the other one is read. Reads are runs of bursts, a burst per cycle
 // from two cycles after the request on; the next run is taken while the last burst of one is read.
 
+`include "nkv_assert.svh"
+
 module nkv_plain_store
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -103,6 +105,8 @@ module nkv_plain_store
   assign burst_last_o = out.last;
   assign burst_o = out.data;
 
-  wire unused_ready = fifo_ready;
+
+  `NKV_ASSERT_STAYS(BurstStays_A, burst_valid_o, burst_ready_i, {burst_last_o, burst_o}, clear_i)
+  `NKV_ASSERT_ROOM(ReadHasRoom_A, read_q, fifo_ready)
 
 endmodule

@@ -72,7 +72,7 @@ def verilate(source: Path, module: str, options: Options, objects: Path) -> Modu
     folder = objects / module
     folder.mkdir(parents=True, exist_ok=True)
     command = [
-        program, "--cc", "-O3", "--no-timing",
+        program, "--cc", "-O3", "--assert", "--no-timing",
         "-Wno-fatal", "-Wno-SYMRSVDWORD", "-Wno-STMTDLY",
         "--top-module", module, "--prefix", f"V{module}", "-Mdir", str(folder),
         "-CFLAGS", "-O2",

@@ -174,4 +174,39 @@ module nkv_xrt_adapter #(
   assign unused = ^{s_axi_control_wstrb, m_axi_memory_rlast, m_axi_memory_rresp[0],
                     m_axi_memory_bresp[0]};
 
+`ifndef SYNTHESIS
+  nkv_axi_rules #(
+    .IdBits(13),
+    .RBits(514),
+    .WBits(576),
+    .BBits(2)
+  ) u_memory_rules (
+    .clk_i     (ap_clk),
+    .rst_ni    (ap_rst_n),
+    .ar_valid_i(m_axi_memory_arvalid),
+    .ar_ready_i(m_axi_memory_arready),
+    .ar_id_i   (m_axi_memory_arid),
+    .ar_addr_i (m_axi_memory_araddr),
+    .ar_len_i  (m_axi_memory_arlen),
+    .r_valid_i (m_axi_memory_rvalid),
+    .r_ready_i (m_axi_memory_rready),
+    .r_id_i    (m_axi_memory_rid),
+    .r_last_i  (m_axi_memory_rlast),
+    .r_i       ({m_axi_memory_rresp, m_axi_memory_rdata}),
+    .aw_valid_i(m_axi_memory_awvalid),
+    .aw_ready_i(m_axi_memory_awready),
+    .aw_id_i   (m_axi_memory_awid),
+    .aw_addr_i (m_axi_memory_awaddr),
+    .aw_len_i  (m_axi_memory_awlen),
+    .w_valid_i (m_axi_memory_wvalid),
+    .w_ready_i (m_axi_memory_wready),
+    .w_last_i  (m_axi_memory_wlast),
+    .w_i       ({m_axi_memory_wstrb, m_axi_memory_wdata}),
+    .b_valid_i (m_axi_memory_bvalid),
+    .b_ready_i (m_axi_memory_bready),
+    .b_id_i    (m_axi_memory_bid),
+    .b_i       (m_axi_memory_bresp)
+  );
+`endif
+
 endmodule

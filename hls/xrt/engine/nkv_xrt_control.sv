@@ -166,4 +166,39 @@ module nkv_xrt_control #(
     end
   end
 
+  // AXI4-Lite: single beats without ids.
+`ifndef SYNTHESIS
+  nkv_axi_rules #(
+    .BeatBytes(4),
+    .RBits(32),
+    .WBits(32)
+  ) u_rules (
+    .clk_i,
+    .rst_ni,
+    .ar_valid_i(arvalid_i),
+    .ar_ready_i(arready_o),
+    .ar_id_i   ('0),
+    .ar_addr_i (64'(araddr_i)),
+    .ar_len_i  ('0),
+    .r_valid_i (rvalid_o),
+    .r_ready_i (rready_i),
+    .r_id_i    ('0),
+    .r_last_i  (1'b1),
+    .r_i       (rdata_o),
+    .aw_valid_i(awvalid_i),
+    .aw_ready_i(awready_o),
+    .aw_id_i   ('0),
+    .aw_addr_i (64'(awaddr_i)),
+    .aw_len_i  ('0),
+    .w_valid_i (wvalid_i),
+    .w_ready_i (wready_o),
+    .w_last_i  (1'b1),
+    .w_i       (wdata_i),
+    .b_valid_i (bvalid_o),
+    .b_ready_i (bready_i),
+    .b_id_i    ('0),
+    .b_i       ('0)
+  );
+`endif
+
 endmodule

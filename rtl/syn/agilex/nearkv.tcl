@@ -57,6 +57,8 @@ set files [files_of $here/afu_top.f]
 foreach file $files {
   set_global_assignment -name SYSTEMVERILOG_FILE $file
 }
+set_global_assignment -name SEARCH_PATH [file normalize $here/../../lib]
+set_global_assignment -name VERILOG_MACRO SYNTHESIS
 set_global_assignment -name SDC_FILE $here/nearkv.sdc
 
 export_assignments

@@ -2,6 +2,8 @@
 // one in flight has, and the access's id back with the answer. A tag is free again in the cycle
 // after its answer. Without a free tag nothing is ready.
 
+`include "nkv_assert.svh"
+
 module nkv_agilex_tags #(
   parameter int unsigned IdBits = 13,
   parameter int unsigned TagBits = 8
@@ -24,7 +26,7 @@ module nkv_agilex_tags #(
   // Tags that were never given, then those that came back.
   logic [TagBits:0] fresh_q;
   wire has_fresh = !fresh_q[TagBits];
-  logic back_valid, unused_back_ready;  // There is room for every tag.
+  logic back_valid, back_ready;  // There is room for every tag.
   logic [TagBits:0] unused_back;
   tag_t back;
 
@@ -36,7 +38,7 @@ module nkv_agilex_tags #(
     .rst_ni,
     .clear_i    (1'b0),
     .in_valid_i (answer_i),
-    .in_ready_o (unused_back_ready),
+    .in_ready_o (back_ready),
     .in_data_i  (answer_tag_i),
     .out_valid_o(back_valid),
     .out_ready_i(take_i && !has_fresh),
@@ -55,5 +57,7 @@ module nkv_agilex_tags #(
   (* ram_style = "distributed" *) logic [IdBits-1:0] ids[2**TagBits];
   always_ff @(posedge clk_i) if (take_i) ids[tag_o] <= id_i;
   assign answer_id_o = ids[answer_tag_i];
+
+  `NKV_ASSERT_ROOM(BackHasRoom_A, answer_i, back_ready)
 
 endmodule

@@ -32,7 +32,7 @@ TABLE = HERE / "runs.toml"
 sys.path[:0] = [str(RTL / "formal"), str(RTL / "syn")]
 
 from open_tools import MissingTool, ToolError, find_tool, run_tool  # noqa: E402
-from prove import Mutant, TableError  # noqa: E402
+from prove import ASSERTIONS, Mutant, TableError  # noqa: E402
 
 # Choices among many become choices between two: in a case, an unknown bit would choose the default.
 CONVERSION = (
@@ -83,7 +83,7 @@ def simulate(run: Run, mutant: Mutant | None) -> str:
     """The last line that the simulation says; raises ToolError."""
     with tempfile.TemporaryDirectory(prefix="nearkv-four-state-") as name:
         folder = Path(name)
-        for file in run.sources:
+        for file in (*run.sources, ASSERTIONS):
             shutil.copy(RTL / file, folder)
         if mutant:
             mutant.apply(folder)

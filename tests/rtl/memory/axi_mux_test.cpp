@@ -82,9 +82,9 @@ TEST(AxiMuxTest, ServesUsersInTurnAndFindsThemAgain) {
         mux->ar_ready_i = is_willing(random, take);
         mux->w_ready_i = is_willing(random, take);
         mux->r_valid_i = random() % 2;
-        mux->r_id_i = random() % 4096;
+        mux->r_id_i = static_cast<std::uint16_t>(kClients[random() % kUsers] << 9 | random() % 512);
         mux->b_valid_i = random() % 2;
-        mux->b_id_i = random() % 4096;
+        mux->b_id_i = static_cast<std::uint16_t>(kClients[random() % kUsers] << 9 | random() % 512);
         mux.settle();
         reads.take(mux->ar_ready_o, mux->ar_valid_o, mux->ar_ready_i, mux->ar_id_o, mux->ar_addr_o);
         writes.take(mux->w_ready_o, mux->w_valid_o, mux->w_ready_i, mux->w_id_o, mux->w_addr_o);
