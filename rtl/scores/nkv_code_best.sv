@@ -2,6 +2,8 @@
 // largest logit of each row is found, then tokens are counted by their distance from it, then those are
 // told that are among the best in a row. A slice per cycle; nothing waits but between these.
 
+`include "nkv_assert.svh"
+
 module nkv_code_best
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -173,13 +175,7 @@ module nkv_code_best
   end
   assign valid_o = valid_q[Latency-1] && pass_i == BestTell;
 
-`ifdef VERILATOR
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (rst_ni && !clear_i) begin
-      assert (!counts || state_q == StCount)
-      else $error("a token is counted while the bins are not clear");
-    end
-  end
-`endif
+  // A token is counted while the bins are clear.
+  `NKV_ASSERT(CountsWhenClear_A, clear_i || !counts || state_q == StCount)
 
 endmodule

@@ -2,6 +2,8 @@
 // (14.3). A page's factors are made before its tokens are scored, while those of the page before still
 // are; then a slice goes per cycle.
 
+`include "nkv_assert.svh"
+
 module nkv_code_logits
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -153,15 +155,8 @@ module nkv_code_logits
     end
   end
 
-`ifdef VERILATOR
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (rst_ni && !clear_i) begin
-      assert (!make_i || !(making_q || making_late_q != '0))
-      else $error("a page comes while another one's factors are made");
-      assert (!write || !valid_i || bank_i != make_bank_i)
-      else $error("factors are written that tokens use");
-    end
-  end
-`endif
+  // A page comes when another one's factors are made, and no factors are written that tokens use.
+  `NKV_ASSERT(MakesOneByOne_A, clear_i || !make_i || !(making_q || making_late_q != '0))
+  `NKV_ASSERT(OtherBank_A, clear_i || !write || !valid_i || bank_i != make_bank_i)
 
 endmodule

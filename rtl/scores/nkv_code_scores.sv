@@ -7,6 +7,8 @@
 //   summary --> means --> code_mean_logit: one page, while another one's factors are made by code_logits,
 //   planes --> code_slices --> code_sums --> code_logits: and a third one's tokens are scored
 
+`include "nkv_assert.svh"
+
 module nkv_code_scores
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -476,19 +478,11 @@ module nkv_code_scores
 
   wire unused = ^scored_q;
 
-`ifdef VERILATOR
-  // A page is over with its last slice.
-  wire names_bank = (state_q != StIdle && page_q.set_bank == set_bank_i) ||
+  // No set takes the place of one that a page names: until its last slice.
+  `NKV_ASSERT(SetsStay_A, clear_i || !loads || !(
+      (state_q != StIdle && page_q.set_bank == set_bank_i) ||
       (making_q && making_page_q.set_bank == set_bank_i) ||
-      (scores_q && !(valid_o && last_o) && scored_q.set_bank == set_bank_i);
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (rst_ni && !clear_i) begin
-      assert (!loads || !names_bank)
-      else $error("a set takes the place of one that a page names");
-      assert (!start_i || !ready_o)
-      else $error("rows are made ready twice");
-    end
-  end
-`endif
+      (scores_q && !(valid_o && last_o) && scored_q.set_bank == set_bank_i)))
+  `NKV_ASSERT(ReadyOnce_A, clear_i || !start_i || !ready_o)
 
 endmodule

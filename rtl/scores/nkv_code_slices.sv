@@ -2,6 +2,8 @@
 // as many bits as the widest row has. A slice per cycle; a burst is taken whenever less than a slice is
 // left of those before.
 
+`include "nkv_assert.svh"
+
 module nkv_code_slices
   import nkv_pkg::*;
   import nkv_abi_pkg::*;
@@ -77,13 +79,7 @@ module nkv_code_slices
     end
   end
 
-`ifdef VERILATOR
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (rst_ni && !clear_i && begins) begin
-      assert (count_q == '0)
-      else $error("a run begins while the one before is not over");
-    end
-  end
-`endif
+  // A run begins when the one before is over.
+  `NKV_ASSERT(BeginsWhenOver_A, clear_i || !begins || count_q == '0)
 
 endmodule

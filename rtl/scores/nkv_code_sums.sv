@@ -1,6 +1,8 @@
 // The array that scores planes of codes: what they say of four keys along all query rows per cycle, by
 // tables of the rows' weights. Tables of one sign set are made while those of another are looked up.
 
+`include "nkv_assert.svh"
+
 module nkv_code_sums
   import nkv_pkg::*;
   import nkv_exact_pkg::*;
@@ -104,13 +106,7 @@ module nkv_code_sums
     );
   end
 
-`ifdef VERILATOR
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (rst_ni && !clear_i && write) begin
-      assert (!valid_i || bank_i != bank_q)
-      else $error("tables are written that are looked up");
-    end
-  end
-`endif
+  // No tables are written that are looked up.
+  `NKV_ASSERT(OtherBank_A, clear_i || !write || !valid_i || bank_i != bank_q)
 
 endmodule

@@ -2,6 +2,8 @@
 // signs that four bits say, + where a bit is set. An entry of all of a row's channels per cycle, in
 // Gray's order, 16 cycles from the one after the row's last word.
 
+`include "nkv_assert.svh"
+
 module nkv_code_tables
   import nkv_pkg::*;
   import nkv_exact_pkg::*;
@@ -74,13 +76,7 @@ module nkv_code_tables
     end
   end
 
-`ifdef VERILATOR
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (rst_ni && !clear_i && valid_i) begin
-      assert (!begins_q && !(write_o && !last_o))
-      else $error("a row comes while the one before it is being written");
-    end
-  end
-`endif
+  // A row comes when the one before it is written.
+  `NKV_ASSERT(OneByOne_A, clear_i || !valid_i || (!begins_q && !(write_o && !last_o)))
 
 endmodule
