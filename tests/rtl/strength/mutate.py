@@ -55,6 +55,7 @@ class Seeded:
     test: str
     tests: str  # A filter of GoogleTest.
     survives: str
+    says: str  # What the test has to say: the name of an assertion.
 
     @property
     def folder(self) -> str:
@@ -85,9 +86,10 @@ def load(path: Path) -> list[Seeded]:
     mutants = []
     for test, line in table.items():
         for entry in line["mutants"]:
-            more = {key: entry.pop(key, "") for key in ("tests", "survives")}
+            more = {key: entry.pop(key, "") for key in ("tests", "survives", "says")}
+            more["tests"] = more["tests"] or "*"
             try:
-                seeded = Seeded(Mutant(**entry), test, more["tests"] or "*", more["survives"])
+                seeded = Seeded(Mutant(**entry), test, **more)
             except TypeError as error:
                 raise TableError(f"{test}: {error}") from error
             _mutated(seeded)
@@ -134,6 +136,10 @@ def judge(seeded: Seeded, bench: Bench, limit_s: float) -> Verdict:
         except BuildError as error:
             return verdict("invalid", str(error).splitlines()[0])
         status, output = run_test(program, seeded.tests, limit_s)
+    if seeded.says and status != 0:
+        if f"{seeded.says}: " in output:
+            return verdict("caught", seeded.says)
+        return verdict("survives", f"noticed, but not by {seeded.says}")
     if status is None:
         return verdict("hangs", f"after {limit_s:.0f} s")
     if status == 0:

@@ -1,5 +1,6 @@
 """The table of seeded bugs: that it can be applied, and reaches all of rtl/."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,18 @@ def test_every_mutant_is_of_a_text_that_stands_once():
     assert len(mutants) >= 60
     assert {seeded.folder for seeded in mutants} >= FOLDERS
     assert len({seeded.mutant for seeded in mutants}) == len(mutants)
+
+
+def test_what_has_to_tell_of_a_mutant_is_an_assertion():
+    sources = [*mutate.RTL.rglob("*.sv")]
+    asserted = {
+        name
+        for source in sources
+        for name in re.findall(r"^ *(?:`NKV_ASSERT\w*\()?(\w+_A)\b", source.read_text(), re.M)
+    }
+    told = {seeded.says for seeded in mutate.load(mutate.TABLE)} - {""}
+    assert len(told) >= 8
+    assert told <= asserted
 
 
 @pytest.mark.parametrize("old", ["no such text", "push"])
