@@ -48,6 +48,7 @@ class MachineOf final : public Machine {
     reset();
   }
   ~MachineOf() override {
+    Verilated::threadContextp(&context_);  // Models that go look there for what they assert.
     shell_.final();
     for (auto& engine : engines_) engine->final();
 #if VM_COVERAGE

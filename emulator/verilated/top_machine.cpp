@@ -144,6 +144,7 @@ class TopMachine final : public Machine {
     reset();
   }
   ~TopMachine() override {
+    Verilated::threadContextp(&context_);  // Models that go look there for what they assert.
     top_.final();
 #if VM_TRACE
     wave_.close();

@@ -26,6 +26,7 @@ class Simulation {
  public:
   Simulation() : module_(std::make_unique<Module>(&context_)) {}
   ~Simulation() {
+    Verilated::threadContextp(&context_);  // Models that go look there for what they assert.
     module_->final();
 #if VM_COVERAGE
     write_coverage();

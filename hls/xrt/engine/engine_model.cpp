@@ -24,7 +24,11 @@ using emulator::SlicePorts;
 class EngineModel final : public KernelModel {
  public:
   EngineModel() : adapter_(&context_) { name_ports(); }
-  ~EngineModel() override { adapter_.final(); }
+  ~EngineModel() override {
+    machine_.reset();
+    Verilated::threadContextp(&context_);  // Models that go look there for what they assert.
+    adapter_.final();
+  }
 
   void settle() override {
     adapter_.ap_clk = 0;

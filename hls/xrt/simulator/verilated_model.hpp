@@ -34,6 +34,7 @@ class VerilatedModel final : public KernelModel {
 #endif
   }
   ~VerilatedModel() override {
+    Verilated::threadContextp(&context_);  // Models that go look there for what they assert.
     top_.final();
 #if VM_TRACE_FST
     waves_.close();
