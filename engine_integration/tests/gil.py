@@ -3,11 +3,14 @@
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 
+_MOST_S = 30  # While others have the cores, none may be left for the other thread for long.
 
-def gives_it_away(call: Callable[[], object], most_calls: int) -> bool:
-    """Whether another thread ran amid one of so many calls."""
+
+def gives_it_away(call: Callable[[], object]) -> bool:
+    """Whether another thread ran amid a call, of as many as it takes or there is time for."""
     events: list[str] = []
     reader, writer = os.pipe()
 
@@ -20,13 +23,15 @@ def gives_it_away(call: Callable[[], object], most_calls: int) -> bool:
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1000)  # Now a thread loses the GIL only by giving it away.
     try:
-        for _ in range(most_calls):
+        end = time.monotonic() + _MOST_S
+        while time.monotonic() < end:
             os.write(writer, b"x")
             events.append("begin")
             call()
             events.append("end")
             if "begin other end" in " ".join(events[-4:]):
                 return True
+            del events[:-4]
     finally:
         sys.setswitchinterval(interval)
         os.close(writer)
