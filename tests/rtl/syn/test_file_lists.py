@@ -1,4 +1,4 @@
-"""Every source of the RTL stands once in a list, and whoever needs the sources has that list's."""
+"""Every source of the RTL stands once in a list, which all tools that need the sources read."""
 
 from __future__ import annotations
 
