@@ -324,10 +324,7 @@ void score_span(const SpanShape& shape, const SpanQuery& query, const Span& span
     return score_span_avx512(shape)(shape, query, span, next, scores, scope);
   }
   shape_tiles(BlockLayout::kRows, query, span, scope);
-  Ahead ahead(region_of_keys<BlockLayout::kRows>(shape, next), {}, Level::kFirst);
-  ahead.take(ahead.left());
-  score_loaded<BlockLayout::kRows>(shape, query, span, &ahead, scores);
-  ahead.finish();
+  score_by(score_loaded<BlockLayout::kRows>, Level::kFirst, shape, query, span, next, scores);
 }
 
 /// Whether the processor has AMX and the kernel lets this process use it, which it is asked once.

@@ -61,10 +61,7 @@ void attend_span(const SpanShape& shape, const SpanQuery& query, const Span& spa
 
 void score_span(const SpanShape& shape, const SpanQuery& query, const Span& span, const Span* next,
                 float* scores, SpanScope* /*scope*/) {
-  Ahead ahead(region_of_keys<BlockLayout::kRows>(shape, next), {}, Level::kSecond);
-  ahead.take(ahead.left());
-  score_loaded<BlockLayout::kRows>(shape, query, span, &ahead, scores);
-  ahead.finish();
+  score_by(score_loaded<BlockLayout::kRows>, Level::kSecond, shape, query, span, next, scores);
 }
 
 /// Whether the processor has what this file is compiled for, and the keys suit it.

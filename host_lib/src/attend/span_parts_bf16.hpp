@@ -214,4 +214,14 @@ inline void attend_by(Score score, Add add, const AheadPlan& plan, const SpanSha
   ahead.finish();
 }
 
+/// ScoreSpan by what multiplies, of keys in rows; all of the next ones are fetched to `level`.
+template <typename Score>
+inline void score_by(Score score, Level level, const SpanShape& shape, const SpanQuery& query,
+                     const Span& span, const Span* next, float* scores) {
+  Ahead ahead(region_of_keys<BlockLayout::kRows>(shape, next), {}, level);
+  ahead.take(ahead.left());
+  score(shape, query, span, &ahead, scores);
+  ahead.finish();
+}
+
 }  // namespace nearkv::bf16
