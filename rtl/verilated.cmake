@@ -127,10 +127,11 @@ endfunction()
 # NEARKV_RTL_SOURCES: everything below nkv_top, packages first.
 nearkv_file_list(NEARKV_RTL_SOURCES ${CMAKE_CURRENT_LIST_DIR}/nkv_top.f)
 
-# The same by halves: what lies in an engine, and what around engines (nkv_shell).
+# What lies in an engine; and what a top has around engines, with the nkv_engine that calls that one's model.
 set(NEARKV_RTL_ENGINE_SOURCES ${NEARKV_RTL_SOURCES})
 list(FILTER NEARKV_RTL_ENGINE_SOURCES EXCLUDE
   REGEX "/rtl/(nkv_top|nkv_shell|(queue|inline|monitor)/[a-z0-9_]*|abi/gen/nkv_csr)\\.sv$")
-set(NEARKV_RTL_SHELL_SOURCES ${NEARKV_RTL_SOURCES})
-list(FILTER NEARKV_RTL_SHELL_SOURCES INCLUDE
+set(NEARKV_RTL_AROUND_ENGINE ${NEARKV_RTL_SOURCES})
+list(FILTER NEARKV_RTL_AROUND_ENGINE INCLUDE
   REGEX "/rtl/(nkv_pkg|nkv_shell|(queue|inline|monitor|lib|abi)/.*|memory/nkv_axi_mux)\\.sv$")
+list(APPEND NEARKV_RTL_AROUND_ENGINE ${CMAKE_CURRENT_LIST_DIR}/../emulator/verilated/nkv_engine.sv)

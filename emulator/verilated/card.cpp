@@ -19,12 +19,13 @@ constexpr std::uint64_t kQuietCycles = 4096;
 
 }  // namespace
 
-VerilatedCard::VerilatedCard(std::unique_ptr<DeviceMemory> memory, unsigned slices,
+VerilatedCard::VerilatedCard(std::unique_ptr<DeviceMemory> memory, std::unique_ptr<Machine> machine,
                              MemoryTiming timing, const dram::Timing* dram)
     : memory_(std::move(memory)),
       stall_percent_(timing.stall_percent),
       stalls_(timing.seed),
-      machine_(make_machine(slices, memory_->bytes().size())) {
+      machine_(std::move(machine)) {
+  const auto slices = static_cast<unsigned>(machine_->slices.size());
   for (unsigned i = 0; i < slices; ++i) {
     auto times =
         dram == nullptr ? nullptr : std::make_unique<DramTimes>(*dram, timing.latency_cycles);
@@ -114,7 +115,9 @@ void VerilatedCard::take_host_answers() {
 
 void VerilatedCard::access(bool writes, std::uint32_t offset, std::uint64_t value) {
   machine_->access = {.is_valid = true, .is_write = writes, .offset = offset, .value = value};
-  tick();
+  do {
+    tick();
+  } while (!machine_->access_done);
   machine_->access.is_valid = false;
 }
 
@@ -125,7 +128,6 @@ std::uint64_t VerilatedCard::queue_interrupts() const {
 std::uint64_t VerilatedCard::read_csr(std::uint32_t offset) {
   const std::scoped_lock lock(mutex_);
   access(false, offset, 0);
-  if (machine_->register_error) return ~std::uint64_t{0};
   // Stores to memory() do not pass the engine, so that they ring nothing; the simulated host's do.
   const bool is_deaf = offset == NKV_REG_FEATURES && !host_;
   return machine_->register_value & ~(is_deaf ? NKV_FEATURE_MEMORY_DOORBELLS : std::uint64_t{0});
@@ -150,6 +152,7 @@ bool VerilatedCard::wait(std::chrono::nanoseconds timeout) {
         access(true, NKV_REG_INTERRUPT_STATUS, interrupts);
         return true;
       }
+      if (!machine_->has_interrupts) return true;
       is_quiet = quiet_cycles_ > kQuietCycles;
     }
     if (std::chrono::steady_clock::now() >= end) return false;
@@ -168,7 +171,7 @@ void VerilatedCard::set_faults(MemoryFaults faults) {
 
 void VerilatedCard::add_host_traffic(HostLoad load) {
   const std::scoped_lock lock(mutex_);
-  host_.emplace(memory_->bytes(), load);
+  host_.emplace(memory_->bytes(), load, machine_->host_ids);
 }
 
 bool VerilatedCard::trace(const std::string& path) {

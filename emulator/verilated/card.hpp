@@ -26,10 +26,10 @@ namespace nearkv::emulator {
 /// come from two threads.
 class VerilatedCard {
  public:
-  /// Slices as machine_slices() has them, each with an engine. With `dram`, memory answers when
-  /// that does, and timing.latency_cycles is its latency.
-  VerilatedCard(std::unique_ptr<DeviceMemory> memory, unsigned slices, MemoryTiming timing,
-                const dram::Timing* dram = nullptr);
+  /// Around a machine that was made for memory of this size. With `dram`, memory answers when that
+  /// does, and timing.latency_cycles is its latency.
+  VerilatedCard(std::unique_ptr<DeviceMemory> memory, std::unique_ptr<Machine> machine,
+                MemoryTiming timing, const dram::Timing* dram = nullptr);
   VerilatedCard(const VerilatedCard&) = delete;
   VerilatedCard& operator=(const VerilatedCard&) = delete;
 
@@ -40,7 +40,8 @@ class VerilatedCard {
   [[nodiscard]] std::span<std::byte> memory() const { return memory_->bytes(); }
 
   /// Runs the clock until a queue's interrupt line is high, and takes the interrupt as a handler
-  /// does: puts its status bit back. False after `timeout`.
+  /// does: puts its status bit back. False after `timeout`. Without interrupts for a while, and
+  /// true.
   bool wait(std::chrono::nanoseconds timeout);
 
   /// drop_read counts the reads of slice 0, drop_write and refuse_write its writes.

@@ -13,11 +13,13 @@ std::uint64_t first_line(std::span<std::byte> memory) { return memory.size() - k
 
 }  // namespace
 
-HostTraffic::HostTraffic(std::span<std::byte> memory, HostLoad load)
+HostTraffic::HostTraffic(std::span<std::byte> memory, HostLoad load, unsigned ids)
     : memory_(memory),
       load_(load),
       record_(new(memory.data() + memory.size() - kHostRecordBytes) HostRecord{}),
-      random_(load.seed) {
+      random_(load.seed),
+      reads_(ids),
+      writes_(ids) {
   std::ranges::fill(memory.last(kHostBytes).first(kLines * kBurstBytes), std::byte{0});
 }
 
@@ -34,7 +36,8 @@ void HostTraffic::read_taken() { waiting_reads_.pop_front(); }
 void HostTraffic::write_taken() { waiting_writes_.pop_front(); }
 
 void HostTraffic::read_answered(std::uint16_t id, const Burst& data, bool failed) {
-  const Read read = reads_.at(id);
+  const Read read = reads_.at(id).value();
+  reads_.at(id).reset();
   if (failed) ++record_->wrong;
   if (read.line != kNoLine) {
     Line& line = lines_.at(read.line);
@@ -48,7 +51,8 @@ void HostTraffic::read_answered(std::uint16_t id, const Burst& data, bool failed
 
 void HostTraffic::write_answered(std::uint16_t id, bool failed) {
   if (failed) ++record_->wrong;
-  lines_.at(writes_.at(id)).is_written = false;
+  lines_.at(writes_.at(id).value()).is_written = false;
+  writes_.at(id).reset();
 }
 
 void HostTraffic::advance() {
@@ -58,6 +62,7 @@ void HostTraffic::advance() {
 }
 
 void HostTraffic::want_read() {
+  if (reads_.at(next_read_id_)) return;
   Read read{.wanted_at = now_};
   std::uint64_t address = random_() % (first_line(memory_) / kBurstBytes) * kBurstBytes;
   const std::size_t number = random_() % (2 * kLines);
@@ -66,7 +71,8 @@ void HostTraffic::want_read() {
     ++lines_.at(number).reads;
     address = first_line(memory_) + number * kBurstBytes;
   }
-  const std::uint16_t id = next_read_id_++ % kIds;
+  const std::uint16_t id = next_read_id_;
+  next_read_id_ = static_cast<std::uint16_t>((id + 1U) % reads_.size());
   reads_.at(id) = read;
   waiting_reads_.push_back({.id = id, .address = address, .data = {}});
 }
@@ -74,10 +80,11 @@ void HostTraffic::want_read() {
 void HostTraffic::want_write() {
   const std::size_t number = random_() % kLines;
   Line& line = lines_.at(number);
-  if (line.reads != 0 || line.is_written) return;
+  if (line.reads != 0 || line.is_written || writes_.at(next_write_id_)) return;
   line.is_written = true;
   std::ranges::generate(line.data, [this] { return static_cast<std::uint32_t>(random_()); });
-  const std::uint16_t id = next_write_id_++ % kIds;
+  const std::uint16_t id = next_write_id_;
+  next_write_id_ = static_cast<std::uint16_t>((id + 1U) % writes_.size());
   writes_.at(id) = number;
   waiting_writes_.push_back(
       {.id = id, .address = first_line(memory_) + number * kBurstBytes, .data = line.data});

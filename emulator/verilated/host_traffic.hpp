@@ -7,8 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <random>
 #include <span>
+#include <vector>
 
 #include "verilated/axi_memory.hpp"
 
@@ -41,7 +43,8 @@ class HostTraffic {
     Burst data;  ///< Of a write.
   };
 
-  HostTraffic(std::span<std::byte> memory, HostLoad load);
+  /// At most `ids` reads and as many writes are under way.
+  HostTraffic(std::span<std::byte> memory, HostLoad load, unsigned ids);
 
   /// What the host offers in this cycle; none: null.
   [[nodiscard]] const Access* next_read() const;
@@ -56,7 +59,6 @@ class HostTraffic {
  private:
   static constexpr std::size_t kLines = (kHostBytes - kHostRecordBytes) / sizeof(Burst);
   static constexpr std::size_t kMostWaiting = 512;
-  static constexpr unsigned kIds = 4096;  // More than can be under way.
   static constexpr std::size_t kNoLine = kLines;
   struct Line {
     Burst data{};
@@ -78,8 +80,8 @@ class HostTraffic {
   std::mt19937_64 random_;
   std::uint64_t now_ = 0;
   std::array<Line, kLines> lines_;
-  std::array<Read, kIds> reads_;
-  std::array<std::size_t, kIds> writes_;  // Lines.
+  std::vector<std::optional<Read>> reads_;          // Those under way, by id.
+  std::vector<std::optional<std::size_t>> writes_;  // Their lines, likewise.
   std::uint16_t next_read_id_ = 0;
   std::uint16_t next_write_id_ = 0;
   std::deque<Access> waiting_reads_;

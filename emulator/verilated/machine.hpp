@@ -1,11 +1,8 @@
-// nkv_top as C++ sees it, in one of two ways: the Verilated shell and its Verilated engines, joined
-// as nkv_top joins them, or nkv_top itself at its own pins.
+// A Verilated top as C++ sees it: nkv_top, or one that has it inside.
 #ifndef NEARKV_EMULATOR_VERILATED_MACHINE_HPP_
 #define NEARKV_EMULATOR_VERILATED_MACHINE_HPP_
 
 #include <cstdint>
-#include <memory>
-#include <span>
 #include <vector>
 
 #include "verilated/axi_memory.hpp"
@@ -52,16 +49,19 @@ struct SlicePorts {
   HostAnswer host_settled{};
 };
 
-/// As many engines as slices. A cycle: set what goes in, settle(), use what comes out, clock().
+/// As many engines as slices. A cycle: set what goes in, settle(), use what comes out, clock(). An
+/// access stands until a cycle says that it is done.
 class Machine {
  public:
   virtual ~Machine() = default;
 
   RegisterAccess access;
   std::vector<SlicePorts> slices;
-  std::uint64_t register_value = 0;  ///< Of the last cycle's access.
-  bool register_error = false;
+  bool access_done = false;
+  std::uint64_t register_value = 0;  ///< Of a read that is done; all ones where it failed.
+  bool has_interrupts = true;        ///< Without any, completions are polled for.
   std::uint32_t interrupts = 0;
+  unsigned host_ids = 4096;  ///< That the host's accesses may have, from 0 on.
 
   virtual void settle() = 0;
   virtual void clock() = 0;
@@ -69,12 +69,6 @@ class Machine {
  protected:
   explicit Machine(unsigned slice_count) : slices(slice_count) {}
 };
-
-/// How many slices a machine may have, the usual number first.
-std::span<const unsigned> machine_slices();
-
-/// One of so many slices, after reset; `slices` is among machine_slices().
-std::unique_ptr<Machine> make_machine(unsigned slices, std::uint64_t memory_bytes);
 
 }  // namespace nearkv::emulator
 

@@ -1,7 +1,8 @@
 // The Verilated engine as a device that is loaded by URI: rtl:?memory=64MiB&latency=60&jitter=16.
-// As top: the same, with nkv_top as one model at its own pins.
 // file=PATH: its memory is this file, which others may have mapped too.
-// slices=2: so many slices of memory, each with an engine: 1, 2 or 4; of top: 2.
+// slices=2: so many slices of memory, each with an engine: 1, 2 or 4.
+// top=afu_top: the wrapper for the Agilex example design, with nkv_top inside; slices=2, and memory
+// of one size.
 // dram=NAME: memory is DRAM of this kind, and latency what a read of a closed bank takes.
 // trace=PATH: accesses by cycle (see AccessTrace).
 // stall=PERCENT: each channel of memory, and of the host's answers, stands for so many cycles of
@@ -20,6 +21,7 @@
 #include "fabric/dram/dram.hpp"
 #include "support/device_plugin.hpp"
 #include "verilated/card.hpp"
+#include "verilated/machines.hpp"
 
 namespace {
 
@@ -32,7 +34,7 @@ using nearkv::emulator::VerilatedCard;
 
 struct Options {
   nearkv::emulator::MemoryOptions memory;
-  unsigned slices = nearkv::emulator::machine_slices().front();
+  nearkv::emulator::MachineKind machine;
   MemoryTiming timing;
   const Timing* dram = nullptr;
   MemoryFaults faults;
@@ -52,9 +54,10 @@ bool parse_option(std::string_view option, Options* options) {
   if (equals == std::string_view::npos) return false;
   const std::string_view name = option.substr(0, equals);
   const std::string_view value = option.substr(equals + 1);
-  if (name == "slices") {
-    return parse_number(value, &options->slices) &&
-           std::ranges::count(nearkv::emulator::machine_slices(), options->slices) != 0;
+  if (name == "slices") return parse_number(value, &options->machine.slices);
+  if (name == "top") {
+    options->machine.top = value;
+    return true;
   }
   if (name == "latency") return parse_number(value, &options->timing.latency_cycles);
   if (name == "jitter") return parse_number(value, &options->timing.jitter_cycles);
@@ -114,34 +117,38 @@ void* open(const char* arguments, char* error, size_t error_bytes) {
   if (!options) {
     std::snprintf(
         error, error_bytes,
-        NEARKV_SCHEME
-        ": takes not \"%s\" but, joined by &, ?memory=SIZE (multiple of 4KiB like 64MiB) or "
-        "file=PATH, slices=%s, dram=%s, latency=, jitter=CYCLES, seed=N, stall=, host=PERCENT, "
+        "rtl: takes not \"%s\" but, joined by &, ?memory=SIZE (multiple of 4KiB like 64MiB) or "
+        "file=PATH, slices=1|2|4, top=nkv_top|afu_top, dram=%s, latency=, jitter=CYCLES, seed=N, "
+        "stall=, host=PERCENT, "
         "trace=FILE, poison=ADDRESS, drop_read=, drop_write=, refuse_write=N, drop_writes=COUNT",
         arguments,
-        joined(nearkv::emulator::machine_slices(), [](unsigned n) { return std::to_string(n); })
-            .c_str(),
         joined(nearkv::dram::timings(), [](const Timing& timing) { return timing.name; }).c_str());
     return nullptr;
   }
   if (!is_possible(*options)) {
     std::snprintf(error, error_bytes,
-                  NEARKV_SCHEME
-                  ": dram=%s takes no jitter= or stall=, and a latency= of %u cycles or more",
+                  "rtl: dram=%s takes no jitter= or stall=, and a latency= of %u cycles or more",
                   std::string(options->dram->name).c_str(), Dram::least_latency(*options->dram));
     return nullptr;
   }
-  auto memory = nearkv::emulator::make_memory(NEARKV_SCHEME, options->memory, {error, error_bytes});
+  auto memory = nearkv::emulator::make_memory("rtl", options->memory, {error, error_bytes});
   if (memory == nullptr) return nullptr;
-  auto card = std::make_unique<VerilatedCard>(std::move(memory), options->slices, options->timing,
-                                              options->dram);
+  const std::size_t memory_bytes = memory->bytes().size();
+  const std::string lacks = nearkv::emulator::machine_lacks(options->machine, memory_bytes);
+  if (!lacks.empty()) {
+    std::snprintf(error, error_bytes, "rtl: %s", lacks.c_str());
+    return nullptr;
+  }
+  auto card = std::make_unique<VerilatedCard>(
+      std::move(memory), nearkv::emulator::make_machine(options->machine, memory_bytes),
+      options->timing, options->dram);
   card->set_faults(options->faults);
   if (options->host.read_percent != 0) {
     options->host.seed = options->timing.seed;
     card->add_host_traffic(options->host);
   }
   if (!options->trace.empty() && !card->trace(options->trace)) {
-    std::snprintf(error, error_bytes, NEARKV_SCHEME ": cannot write %s", options->trace.c_str());
+    std::snprintf(error, error_bytes, "rtl: cannot write %s", options->trace.c_str());
     return nullptr;
   }
   return card.release();

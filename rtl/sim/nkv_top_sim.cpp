@@ -18,13 +18,16 @@
 #include <utility>
 #include <vector>
 
+#include "Vnkv_top.h"
 #include "nkv_abi.h"
 #include "support/device_memory.hpp"
 #include "verilated/card.hpp"
+#include "verilated/top_machine.hpp"
 
 namespace {
 
 using nearkv::emulator::DeviceMemory;
+using nearkv::emulator::TopMachine;
 using nearkv::emulator::VerilatedCard;
 
 constexpr std::size_t kMemoryBytes = std::size_t{4} << 20;
@@ -69,7 +72,7 @@ class Bench {
  public:
   explicit Bench(std::unique_ptr<DeviceMemory> memory)
       : memory_(memory->bytes()),
-        card_(std::move(memory), nearkv::emulator::machine_slices().front(), {}) {
+        card_(std::move(memory), std::make_unique<TopMachine<Vnkv_top>>(memory_.size()), {}) {
     card_.write_csr(NKV_REG_SQ_BASE(0), 0);
     card_.write_csr(NKV_REG_CQ_BASE(0), kCompletionsAt);
     card_.write_csr(NKV_REG_RING_ENTRIES(0), kRingEntries);

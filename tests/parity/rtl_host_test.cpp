@@ -1,5 +1,6 @@
 // The engine beside a host that uses the same memory: commands leave the model's bits, and the host
 // reads what it wrote.
+#include <array>
 #include <numeric>
 
 #include "device_pair.hpp"
@@ -12,7 +13,7 @@ namespace {
 
 using emulator::HostRecord;
 
-class RtlHostTest : public testing::TestWithParam<std::string> {
+class RtlHostTest : public testing::TestWithParam<const char*> {
  protected:
   RtlHostTest() {
     const KvData data = make_kv(Shape::kTopics, 4 * NKV_PAGE_TOKENS, 128, 128, 5);
@@ -40,7 +41,7 @@ class RtlHostTest : public testing::TestWithParam<std::string> {
   }
 
   BenchDevice model_{"model:?memory=4MiB"};
-  BenchDevice engine_{GetParam() + "&memory=4MiB"};
+  BenchDevice engine_{GetParam()};
   StoredList list_;
   std::vector<std::uint16_t> queries_;
 };
@@ -79,13 +80,18 @@ TEST_P(RtlHostTest, DoorbellsInMemoryAreWritesOfTheTail) {
   EXPECT_EQ(record().wrong, 0U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Loads, RtlHostTest,
-                         testing::Values("rtl:?latency=60&host=25", "rtl:?latency=60&host=75",
-                                         "rtl:?latency=7&jitter=90&host=40&seed=3",
-                                         "rtl:?dram=ddr5&host=40",
-                                         "rtl:?dram=ddr4&latency=20&host=25",
-                                         "top:?latency=60&host=25",
-                                         "top:?latency=7&jitter=90&stall=30&host=40&seed=3"),
+constexpr std::array kDevices = {
+    "rtl:?memory=4MiB&latency=60&host=25",
+    "rtl:?memory=4MiB&latency=60&host=75",
+    "rtl:?memory=4MiB&latency=7&jitter=90&host=40&seed=3",
+    "rtl:?memory=4MiB&dram=ddr5&host=40",
+    "rtl:?memory=4MiB&dram=ddr4&latency=20&host=25",
+    "rtl:?memory=4MiB&slices=2&latency=60&host=25",
+    "rtl:?memory=4MiB&slices=2&latency=7&jitter=90&stall=30&host=40&seed=3",
+    "rtl:?memory=192MiB&slices=2&top=afu_top&latency=60&host=25",
+    "rtl:?memory=192MiB&slices=2&top=afu_top&latency=7&jitter=90&stall=30&host=40&seed=3"};
+
+INSTANTIATE_TEST_SUITE_P(Loads, RtlHostTest, testing::ValuesIn(kDevices),
                          [](const auto& test) { return std::to_string(test.index); });
 
 }  // namespace

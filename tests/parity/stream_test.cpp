@@ -24,8 +24,7 @@ std::uint64_t wanted_commands() { return by_size(640, 10000) / test_every(); }
 std::vector<std::string> exact_uris() {
   std::vector<std::string> uris = subject_uris();
   std::erase_if(uris, [](const std::string& uri) {
-    return !uri.starts_with("rtl:") && !uri.starts_with("top:") && !uri.starts_with("xrt:") &&
-           !uri.starts_with("ocl:");
+    return !uri.starts_with("rtl:") && !uri.starts_with("xrt:") && !uri.starts_with("ocl:");
   });
 #ifdef NEARKV_HAS_RTL
   if (uris.empty()) {

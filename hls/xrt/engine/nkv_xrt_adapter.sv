@@ -1,5 +1,4 @@
-// Everything of the XRT kernel but the engine: between Vitis' ports and those of nkv_top, one slice. The
-// emulation runs this and nkv_top as two models.
+// Everything of the XRT kernel but the engine: between Vitis' ports and those of nkv_top, one slice.
 
 module nkv_xrt_adapter #(
   parameter int unsigned AddressBits = 21,
