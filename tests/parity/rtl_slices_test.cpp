@@ -117,8 +117,11 @@ TEST_P(RtlSlicesTest, PoisonIsToldToWhoReadsIt) {
   EXPECT_EQ(engine.device().read_csr(NKV_REG_DEVICE_STATUS), NKV_REG_DEVICE_STATUS_READY_MASK);
 }
 
+/// Waits for a watchdog, which takes most of a minute.
+class RtlSlicesPatienceTest : public RtlSlicesTest {};
+
 // The watchdog of the engine that misses it ends its command; the others take all queues' commands.
-TEST_P(RtlSlicesTest, AReadWithoutAnswerStopsOneEngine) {
+TEST_P(RtlSlicesPatienceTest, AReadWithoutAnswerStopsOneEngine) {
   BenchDevice engine(uri("&drop_read=90"));
   std::ranges::copy(model_.allocated(), engine.window().begin());
   const auto scrub_all = [&] {
@@ -153,6 +156,9 @@ INSTANTIATE_TEST_SUITE_P(Devices, RtlSlicesTest,
                                          Machine{2, 5, "&latency=7&jitter=90&seed=3"},
                                          Machine{4, 6, "&latency=60"},
                                          Machine{2, 5, "&latency=7&jitter=90&stall=30&seed=3"},
+                                         Machine{4, 6, "&latency=9&jitter=40&stall=40&seed=5"}));
+INSTANTIATE_TEST_SUITE_P(Devices, RtlSlicesPatienceTest,
+                         testing::Values(Machine{2, 2, "&latency=20"},
                                          Machine{4, 6, "&latency=9&jitter=40&stall=40&seed=5"}));
 
 }  // namespace
