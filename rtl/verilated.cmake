@@ -133,5 +133,5 @@ list(FILTER NEARKV_RTL_ENGINE_SOURCES EXCLUDE
   REGEX "/rtl/(nkv_top|nkv_shell|(queue|inline|monitor)/[a-z0-9_]*|abi/gen/nkv_csr)\\.sv$")
 set(NEARKV_RTL_AROUND_ENGINE ${NEARKV_RTL_SOURCES})
 list(FILTER NEARKV_RTL_AROUND_ENGINE INCLUDE
-  REGEX "/rtl/(nkv_pkg|nkv_shell|(queue|inline|monitor|lib|abi)/.*|memory/nkv_axi_mux)\\.sv$")
+  REGEX "/rtl/(nkv_pkg|nkv_shell|nkv_top|(queue|inline|monitor|lib|abi)/.*|memory/nkv_axi_mux)\\.sv$")
 list(APPEND NEARKV_RTL_AROUND_ENGINE ${CMAKE_CURRENT_LIST_DIR}/../emulator/verilated/nkv_engine.sv)

@@ -150,11 +150,6 @@ class AfuMachine final : public Machine {
     for (unsigned i = 0; i < 8; ++i) cycle();
   }
 
-  void cycle() {
-    settle();
-    clock();
-  }
-
   VerilatedContext context_;
   Vafu_top top_;
   AxiSlices<kAfuPins> axi_;

@@ -3,6 +3,7 @@
 #include <verilated.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 
@@ -24,12 +25,22 @@ void get(const VlWide<kWords>& port, svBitVecVal* words) {
   std::copy_n(port.data(), kWords, words);
 }
 
-/// outputs_t
-std::uint32_t outputs_of(const Vnkv_engine& engine) {
-  return std::uint32_t{engine.quiet_o} << 5 | std::uint32_t{engine.command_ready_o} << 4 |
-         std::uint32_t{engine.outcome_valid_o} << 3 | std::uint32_t{engine.fatal_o} << 2 |
-         std::uint32_t{engine.ar_valid_o} << 1 | std::uint32_t{engine.w_valid_o};
-}
+/// All that an engine says in a cycle.
+struct Outputs {
+  explicit Outputs(const Vnkv_engine& engine)
+      : bits{engine.quiet_o, engine.command_ready_o, engine.outcome_valid_o, engine.results_o,
+             engine.fatal_o, engine.ar_valid_o,      engine.w_valid_o} {
+    get(engine.outcome_o, outcome.data());
+    get(engine.ar_o, ar.data());
+    get(engine.w_o, w.data());
+  }
+  bool operator==(const Outputs&) const = default;
+
+  std::array<CData, 7> bits;
+  std::array<svBitVecVal, sizeof(Vnkv_engine::outcome_o) / sizeof(svBitVecVal)> outcome;
+  std::array<svBitVecVal, sizeof(Vnkv_engine::ar_o) / sizeof(svBitVecVal)> ar;
+  std::array<svBitVecVal, sizeof(Vnkv_engine::w_o) / sizeof(svBitVecVal)> w;
+};
 
 }  // namespace
 
@@ -49,33 +60,39 @@ void nkv_engine_model_free(void* model) {
   delete engine;
 }
 
-void nkv_engine_model_clock(void* model, const svBitVecVal* inputs, const svBitVecVal* command,
-                            const svBitVecVal* r, const svBitVecVal* b, svBitVecVal* outputs,
-                            svBitVecVal* outcome, svBitVecVal* results, svBitVecVal* ar,
-                            svBitVecVal* w) {
+void nkv_engine_model_clock(void* model, svBit rst_n, svBit clear, svBit forfeit, svBit* quiet,
+                            svBit command_valid, svBit* command_ready, const svBitVecVal* command,
+                            svBit* outcome_valid, svBit outcome_ready, svBitVecVal* outcome,
+                            svBitVecVal* results, svBit* fatal, svBit* ar_valid, svBit ar_ready,
+                            svBitVecVal* ar, svBit r_valid, const svBitVecVal* r, svBit* w_valid,
+                            svBit w_ready, svBitVecVal* w, svBit b_valid, const svBitVecVal* b) {
   auto& engine = *static_cast<Vnkv_engine*>(model);
-  const auto input = [inputs](unsigned bit) { return static_cast<CData>(*inputs >> bit & 1); };
-  engine.rst_ni = input(8);
-  engine.clear_i = input(7);
-  engine.forfeit_i = input(6);
-  engine.command_valid_i = input(5);
-  engine.outcome_ready_i = input(4);
-  engine.ar_ready_i = input(3);
-  engine.r_valid_i = input(2);
-  engine.w_ready_i = input(1);
-  engine.b_valid_i = input(0);
-  if (engine.command_valid_i != 0) set(engine.command_i, command);
-  if (engine.r_valid_i != 0) set(engine.r_i, r);
-  if (engine.b_valid_i != 0) set(engine.b_i, b);
-  const std::uint32_t before = outputs_of(engine);
+  engine.rst_ni = rst_n;
+  engine.clear_i = clear;
+  engine.forfeit_i = forfeit;
+  engine.command_valid_i = command_valid;
+  engine.outcome_ready_i = outcome_ready;
+  engine.ar_ready_i = ar_ready;
+  engine.r_valid_i = r_valid;
+  engine.w_ready_i = w_ready;
+  engine.b_valid_i = b_valid;
+  if (command_valid != 0) set(engine.command_i, command);
+  if (r_valid != 0) set(engine.r_i, r);
+  if (b_valid != 0) set(engine.b_i, b);
+  const Outputs before(engine);
   engine.clk_i = 0;
   engine.eval();
-  if (engine.rst_ni != 0 && outputs_of(engine) != before) {
+  if (rst_n != 0 && Outputs(engine) != before) {
     vl_fatal(__FILE__, __LINE__, "nkv_engine", "an output follows inputs within a cycle");
   }
   engine.clk_i = 1;
   engine.eval();
-  *outputs = outputs_of(engine);
+  *quiet = engine.quiet_o;
+  *command_ready = engine.command_ready_o;
+  *outcome_valid = engine.outcome_valid_o;
+  *fatal = engine.fatal_o;
+  *ar_valid = engine.ar_valid_o;
+  *w_valid = engine.w_valid_o;
   *results = engine.results_o;
   get(engine.outcome_o, outcome);
   get(engine.ar_o, ar);

@@ -68,6 +68,12 @@ class Machine {
 
  protected:
   explicit Machine(unsigned slice_count) : slices(slice_count) {}
+
+  /// One in which nothing goes in.
+  void cycle() {
+    settle();
+    clock();
+  }
 };
 
 }  // namespace nearkv::emulator

@@ -34,57 +34,52 @@ module nkv_engine
   input  axi_b_t          b_i
 );
 
-  typedef struct packed {
-    logic rst_n, clear, forfeit, command_valid, outcome_ready, ar_ready, r_valid, w_ready, b_valid;
-  } inputs_t;
-  typedef struct packed {
-    logic quiet, command_ready, outcome_valid, fatal, ar_valid, w_valid;
-  } outputs_t;
-
   import "DPI-C" function chandle nkv_engine_model_make();
   import "DPI-C" function void nkv_engine_model_free(input chandle model);
   import "DPI-C" function void nkv_engine_model_clock(
     input  chandle                           model,
-    input  bit [$bits(inputs_t)-1:0]         inputs,
+    input  bit                               rst_n,
+    input  bit                               clear,
+    input  bit                               forfeit,
+    output bit                               quiet,
+    input  bit                               command_valid,
+    output bit                               command_ready,
     input  bit [$bits(engine_command_t)-1:0] command,
-    input  bit [$bits(axi_r_t)-1:0]          r,
-    input  bit [$bits(axi_b_t)-1:0]          b,
-    output bit [$bits(outputs_t)-1:0]        outputs,
+    output bit                               outcome_valid,
+    input  bit                               outcome_ready,
     output bit [$bits(outcome_t)-1:0]        outcome,
     output bit [$bits(results_t)-1:0]        results,
+    output bit                               fatal,
+    output bit                               ar_valid,
+    input  bit                               ar_ready,
     output bit [$bits(axi_ar_t)-1:0]         ar,
-    output bit [$bits(axi_w_t)-1:0]          w
+    input  bit                               r_valid,
+    input  bit [$bits(axi_r_t)-1:0]          r,
+    output bit                               w_valid,
+    input  bit                               w_ready,
+    output bit [$bits(axi_w_t)-1:0]          w,
+    input  bit                               b_valid,
+    input  bit [$bits(axi_b_t)-1:0]          b
   );
 
   chandle model;
   initial model = nkv_engine_model_make();
   final nkv_engine_model_free(model);
 
-  inputs_t  inputs;
-  outputs_t outputs;
+  logic     quiet, command_ready, outcome_valid, fatal, ar_valid, w_valid;
   outcome_t outcome;
   results_t results;
   axi_ar_t  ar;
   axi_w_t   w;
-  assign inputs = '{
-      rst_n: rst_ni,
-      clear: clear_i,
-      forfeit: forfeit_i,
-      command_valid: command_valid_i,
-      outcome_ready: outcome_ready_i,
-      ar_ready: ar_ready_i,
-      r_valid: r_valid_i,
-      w_ready: w_ready_i,
-      b_valid: b_valid_i
-  };
   // A cycle of the model's is one of reset where that falls between cycles.
   always_ff @(posedge clk_i or negedge rst_ni) begin
-    nkv_engine_model_clock(model, inputs, command_i, r_i, b_i, outputs, outcome, results, ar, w);
-    {quiet_o, command_ready_o, outcome_valid_o, fatal_o, ar_valid_o, w_valid_o} <= outputs;
-    outcome_o <= outcome;
-    results_o <= results;
-    ar_o <= ar;
-    w_o <= w;
+    nkv_engine_model_clock(model, rst_ni, clear_i, forfeit_i, quiet, command_valid_i, command_ready,
+                           command_i, outcome_valid, outcome_ready_i, outcome, results, fatal,
+                           ar_valid, ar_ready_i, ar, r_valid_i, r_i, w_valid, w_ready_i, w, b_valid_i,
+                           b_i);
+    {quiet_o, command_ready_o, fatal_o} <= {quiet, command_ready, fatal};
+    {outcome_valid_o, outcome_o, results_o} <= {outcome_valid, outcome, results};
+    {ar_valid_o, ar_o, w_valid_o, w_o} <= {ar_valid, ar, w_valid, w};
   end
 
   // The model was compiled with the usual one.

@@ -95,12 +95,11 @@ bool is_possible(const Options& options) {
           options.timing.latency_cycles >= Dram::least_latency(*options.dram));
 }
 
-template <typename Range, typename Name>
-std::string joined(const Range& range, const Name& name_of) {
+std::string dram_names() {
   std::string names;
-  for (const auto& one : range) {
+  for (const Timing& timing : nearkv::dram::timings()) {
     if (!names.empty()) names += '|';
-    names += name_of(one);
+    names += timing.name;
   }
   return names;
 }
@@ -121,8 +120,7 @@ void* open(const char* arguments, char* error, size_t error_bytes) {
         "file=PATH, slices=1|2|4, top=nkv_top|afu_top, dram=%s, latency=, jitter=CYCLES, seed=N, "
         "stall=, host=PERCENT, "
         "trace=FILE, poison=ADDRESS, drop_read=, drop_write=, refuse_write=N, drop_writes=COUNT",
-        arguments,
-        joined(nearkv::dram::timings(), [](const Timing& timing) { return timing.name; }).c_str());
+        arguments, dram_names().c_str());
     return nullptr;
   }
   if (!is_possible(*options)) {

@@ -79,11 +79,6 @@ class TopMachine final : public Machine {
 #endif
   }
 
-  void cycle() {
-    settle();
-    clock();
-  }
-
   // Reset falls, so that registers whose clock stands are reset as well.
   void reset() {
     top_.rst_ni = 1;
