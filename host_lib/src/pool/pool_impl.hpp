@@ -199,7 +199,7 @@ class Pool::Impl {
     return PoolPlan::page_bytes(options_.shape, raw, options_.codes);
   }
 
-  // pool_query.cpp
+  // pool_attend.cpp
   /// Where a command finds pages in device memory, and how many of their tokens it may see.
   struct PageRun {
     std::uint64_t address = 0;
@@ -220,6 +220,11 @@ class Pool::Impl {
                                 const AttendOptions& options);
   /// attend() in the mode that the options say.
   Status attend_so(std::span<const AttendRequest> requests, const AttendOptions& options);
+
+  // pool_query.cpp
+  /// What a caller's causal limit means for a list of pages; false if it is beyond it.
+  [[nodiscard]] static bool limit_tokens(const HeadList& list, std::uint32_t wanted,
+                                         std::uint32_t* tokens);
   /// Adds the command over `pages`, which have these `numbers` in their list (empty: they are all
   /// of it), runs the batch and takes the result.
   Status top_k_of(const PageRun& pages, std::span<const std::uint32_t> numbers,
