@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <span>
 #include <string>
 
 #include "nearkv/status.hpp"
@@ -13,7 +14,7 @@ namespace nearkv::python {
 void bind_error(nanobind::module_& module);
 
 /// Raises `Error` with errno, `text` and the status's name, unless `status` is kOk. An empty text
-/// becomes the status's own message. Needs the GIL.
-void check(Status status, const std::string& text = {});
+/// becomes the status's own message. `statuses`: of the sequences of a batch. Needs the GIL.
+void check(Status status, const std::string& text = {}, std::span<const Status> statuses = {});
 
 }  // namespace nearkv::python

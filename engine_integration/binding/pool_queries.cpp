@@ -28,6 +28,25 @@ using Ids = nb::ndarray<nb::numpy, std::uint32_t>;
 using Bounds = nb::ndarray<float, nb::c_contig, nb::device::cpu>;
 using RowWeights = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
+/// Attends for `sequences` sequences with as many requests each, one after another, and raises the
+/// first error with the status of each sequence; 0: of one alone, without statuses.
+void attend_each(Pool& pool, std::vector<AttendRequest>& requests, const AttendOptions& options,
+                 std::size_t sequences) {
+  std::vector<Status> outcomes(requests.size(), Status::kOk);
+  for (std::size_t i = 0; i < requests.size(); ++i) requests[i].status = &outcomes[i];
+  Status status = Status::kOk;
+  {
+    const nb::gil_scoped_release release;
+    status = pool.attend(requests, options);
+  }
+  if (status == Status::kOk) return;
+  std::vector<Status> statuses(sequences, Status::kOk);
+  for (std::size_t i = requests.size(); sequences != 0 && i-- > 0;) {
+    if (outcomes[i] != Status::kOk) statuses[i * sequences / requests.size()] = outcomes[i];
+  }
+  check(status, pool.last_error(), statuses);
+}
+
 std::tuple<Floats, Floats> attend(Pool& pool, const Sequences& which, std::uint16_t layer,
                                   const Array& queries, float scale, std::uint8_t mode,
                                   std::uint32_t tokens, std::uint32_t window, std::uint8_t sinks,
@@ -97,7 +116,7 @@ std::tuple<Floats, Floats> attend(Pool& pool, const Sequences& which, std::uint1
       }
     }
   }
-  run(pool, [&] { return pool.attend(requests, options); });
+  attend_each(pool, requests, options, many ? sequences.size() : 0);
   return {output.release(), lse.release()};
 }
 
@@ -219,7 +238,8 @@ void bind_pool_queries(nb::module_& module, nb::class_<Pool>& pool) {
           "Attention of one layer near the data: (O, LSE).\n\n"
           "queries: [kv_heads, rows, head_dim], contiguous, of KV heads `first_kv_head` and on,\n"
           "in bf16, fp16 or fp32; rows are the query heads of a KV head times new tokens. With a\n"
-          "list of sequences: [sequences, kv_heads, rows, head_dim].\n"
+          "list of sequences: [sequences, kv_heads, rows, head_dim]. Each of these fails for\n"
+          "itself: an Error's `statuses` say which, and a call without them gives the others'.\n"
           "O [..., rows, value_dim] fp32 is normalised, LSE [..., rows] fp32 is natural, -inf\n"
           "(and O zero) where nothing is visible.\n\n"
           "mode: an `AttendMode`: DENSE; TAIL with top_k; BOUNDED with error, byte_cap (in 1/256\n"

@@ -162,6 +162,18 @@ def test_sequences_go_together_and_heads_alone(pool: Pool) -> None:
     assert (alone[0] == output[1, 1]).all()
 
 
+def test_each_sequence_of_a_batch_fails_for_itself(pool: Pool) -> None:
+    keys, values = random_rows()
+    pool.append(1, 1, keys, values)
+    queries = torch.stack([random_queries()] * 3)
+    with pytest.raises(Error, match="sequence 7, layer 1, KV head 0") as failure:
+        pool.attend([1, 7, 1], 1, queries, scale=SCALE)
+    assert failure.value.statuses == (Status.OK, Status.NOT_FOUND, Status.OK)
+    with pytest.raises(Error) as alone:
+        pool.attend(7, 1, queries[0], scale=SCALE)
+    assert alone.value.statuses == ()
+
+
 def test_more_rows_than_a_command_takes(pool: Pool) -> None:
     keys, values = random_rows(64)
     pool.append(1, 0, keys, values)

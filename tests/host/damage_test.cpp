@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "support/devices.hpp"
+#include "support/find_page.hpp"
 #include "support/layer_rows.hpp"
 #include "support/offers.hpp"
 #include "support/page_shape.hpp"
@@ -22,21 +23,6 @@ class DamageTest : public testing::TestWithParam<std::string> {
         append(pool_.get(), kSequence, 1, rows_, 0, kTokens) != Status::kOk) {
       throw std::runtime_error(pool_->last_error());
     }
-  }
-
-  /// Where the page of layer 1, KV head 1, token 64 lies.
-  [[nodiscard]] std::byte* find_page() {
-    const std::span<std::byte> memory = device_->memory();
-    for (std::size_t at = 0; at + sizeof(nkv_page_header) <= memory.size();
-         at += NKV_PAGE_GRAIN_BYTES) {
-      nkv_page_header header{};
-      std::memcpy(&header, memory.data() + at, sizeof(header));
-      if (header.magic == NKV_PAGE_MAGIC && header.sequence_id == kSequence &&
-          header.kv_head == 1 && header.first_token == NKV_PAGE_TOKENS) {
-        return memory.data() + at;
-      }
-    }
-    throw std::runtime_error("the page is not in the device's memory");
   }
 
   struct Results {
@@ -114,7 +100,7 @@ class DamageTest : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(DamageTest, NoBitOfAPageGoesUnnoticed) {
-  std::byte* const page = find_page();
+  std::byte* const page = find_page(device_->memory(), kSequence, 1, NKV_PAGE_TOKENS);
   nkv_page_header header{};
   std::memcpy(&header, page, sizeof(header));
   const nkv_page_shape shape = shape_of(header);

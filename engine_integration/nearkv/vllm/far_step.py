@@ -133,15 +133,14 @@ class FarStep:
     ) -> None:
         """Attention of the rows that see something of the pool; query, output [tokens, heads, dim].
 
-        Where the pool has no good answer, its rows see nothing of it from then on.
+        A row for which the pool has no good answer sees nothing of it from then on.
         """
         while True:
             for batch in self._plan(layer.sliding_window).batches:
                 try:
                     self._attend_batch(layer, batch, query, output, cache, reader)
-                except Error as error:
-                    self._forget({row.sequence for row in batch.rows}, error)
-                    break  # Rows of later batches may see the same: the plan is another one now.
+                except Error:
+                    break  # What failed is forgotten: the plan is another one now.
             else:
                 return
 
@@ -205,7 +204,10 @@ class FarStep:
     def _attend_far(
         self, layer: LayerAttention, batch: _Batch, query: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """(O, LSE) in fp32 of query [rows, kv_heads, group, queries, dim] over the pool."""
+        """(O, LSE) in fp32 of query [rows, kv_heads, group, queries, dim] over the pool.
+
+        Forgets the sequences that the pool cannot answer for, and raises its error.
+        """
         calls: dict[tuple[int, int], list[int]] = {}
         for index, (row, seen) in enumerate(zip(batch.rows, batch.seen, strict=True)):
             sequence = row.sequence
@@ -216,16 +218,22 @@ class FarStep:
         rows = query.flatten(2, 3).contiguous().cpu()
         parts = []
         for (tokens, window), which in calls.items():
-            part = self.pool.attend(
-                [batch.rows[index].sequence.number for index in which],
-                layer.number,
-                rows if len(calls) == 1 else rows[which],
-                scale=layer.scale,
-                soft_cap=layer.soft_cap,
-                tokens=tokens,
-                window=window,
-                **self.far.options(),
-            )
+            asking = [batch.rows[index] for index in which]
+            try:
+                part = self.pool.attend(
+                    [row.sequence.number for row in asking],
+                    layer.number,
+                    rows if len(calls) == 1 else rows[which],
+                    scale=layer.scale,
+                    soft_cap=layer.soft_cap,
+                    tokens=tokens,
+                    window=window,
+                    **self.far.options(),
+                )
+            except Error as error:
+                each = zip(asking, error.statuses, strict=True)
+                self._forget({row.sequence for row, status in each if status}, error)
+                raise
             parts.append([torch.from_numpy(array) for array in part])
             self.pages.counts.attended_rows += len(which)
         output, lse = parts[0]

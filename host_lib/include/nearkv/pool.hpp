@@ -86,6 +86,7 @@ struct AttendRequest {
   std::span<float> output;           ///< [rows][value_dim].
   std::span<float> lse;              ///< [rows], natural; -inf where nothing is visible.
   std::span<float> bound;            ///< [rows], or empty.
+  Status* status = nullptr;          ///< Or null: what has become of this request.
 };
 
 /// What near-data work cost.
@@ -204,8 +205,10 @@ class NEARKV_API Pool {
   Status page_list(std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head,
                    std::uint64_t* address, std::uint32_t* tokens) const;
 
-  /// Runs a batch; requests go to the device together. On an error some outputs may have been
-  /// written.
+  /// Runs a batch; requests go to the device together. Each fails for itself: beside one whose page
+  /// is damaged, or whose sequence is not there, all others are answered, as each one's `status`
+  /// says. Returns kOk if all are, else the first error, which last_error() is about. Outputs of a
+  /// request that failed may have been written in part.
   Status attend(std::span<const AttendRequest> requests, const AttendOptions& options);
 
   /// Best tokens of one (layer, KV head) per query row: ids and scores [rows][top_k], -1 and -inf

@@ -240,7 +240,14 @@ Status Pool::page_list(std::uint64_t sequence, std::uint16_t layer, std::uint16_
   return impl_->settle([&] { return impl_->page_list(sequence, layer, kv_head, address, tokens); });
 }
 Status Pool::attend(std::span<const AttendRequest> requests, const AttendOptions& options) {
-  return impl_->settle([&] { return impl_->attend(requests, options); });
+  std::vector<Status> statuses;
+  const Status status = impl_->settle([&] { return impl_->attend(requests, options, &statuses); });
+  // What a device left that has gone is nobody's answer.
+  const bool has_answers = statuses.size() == requests.size() && status != Status::kNoDevice;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (requests[i].status != nullptr) *requests[i].status = has_answers ? statuses[i] : status;
+  }
+  return status;
 }
 Status Pool::top_k(const TopKRequest& request) {
   return impl_->settle([&] { return impl_->top_k(request); });

@@ -6,7 +6,55 @@
 #include "round_up.hpp"
 
 namespace nearkv {
+
+/// What has become of each request of a batch. A request's own error is its alone; of what ends a
+/// batch of commands nothing is known, so it fails all that have no answer yet.
+class Pool::Impl::Outcomes {
+ public:
+  /// `last_error`: what is said about the status that is noted; in the end, about first().
+  Outcomes(std::size_t requests, std::vector<Status>* statuses, std::string* last_error)
+      : statuses_(*statuses), last_error_(*last_error) {
+    statuses_.assign(requests, Status::kOk);
+  }
+  Outcomes(const Outcomes&) = delete;
+  Outcomes& operator=(const Outcomes&) = delete;
+  ~Outcomes() {
+    if (first_ != Status::kOk) last_error_ = first_error_;
+  }
+
+  [[nodiscard]] bool is_ok(std::size_t request) const { return statuses_[request] == Status::kOk; }
+
+  void note(std::size_t request, Status status) {
+    statuses_[request] = status;
+    if (status == Status::kOk || first_ != Status::kOk) return;
+    first_ = status;
+    first_error_ = last_error_;
+  }
+
+  /// Fails those of the requests from this one on that have not failed yet.
+  void fail_from(std::size_t request, Status status) {
+    for (; request < statuses_.size(); ++request) {
+      if (is_ok(request)) note(request, status);
+    }
+  }
+
+  /// Of what was noted; kOk if nothing has failed.
+  [[nodiscard]] Status first() const { return first_; }
+
+ private:
+  std::vector<Status>& statuses_;
+  std::string& last_error_;
+  Status first_ = Status::kOk;
+  std::string first_error_;
+};
+
 namespace {
+
+/// Whether a status may be that of commands which did not end, rather than of what one was about.
+bool may_be_of_all(Status status) {
+  return status == Status::kTimeout || status == Status::kAborted || status == Status::kNoDevice ||
+         status == Status::kInternal;
+}
 
 std::uint64_t visible_tokens(std::uint32_t tokens, std::uint32_t window, std::uint8_t sinks) {
   return window == 0 ? tokens : std::min<std::uint64_t>(tokens, std::uint64_t{window} + sinks);
@@ -116,12 +164,13 @@ void Pool::Impl::take_result(const AttendRequest& request, std::uint64_t result)
   }
 }
 
-Status Pool::Impl::attend(std::span<const AttendRequest> requests, const AttendOptions& options) {
+Status Pool::Impl::attend(std::span<const AttendRequest> requests, const AttendOptions& options,
+                          std::vector<Status>* statuses) {
   using Clock = std::chrono::steady_clock;
   const std::uint64_t tokens = options.if_faster && options.mode != NKV_ATTEND_MODE_DENSE
                                    ? tokens_by_codes(requests, options)
                                    : 0;
-  if (tokens == 0) return attend_so(requests, options);
+  if (tokens == 0) return attend_so(requests, options, statuses);
   speeds_.resize(options_.shape.layers);
   CodeSpeed& speed = speeds_[requests.front().layer][options.mode == NKV_ATTEND_MODE_TAIL ? 1 : 0];
   const bool by_codes = speed.takes_codes();
@@ -131,57 +180,76 @@ Status Pool::Impl::attend(std::span<const AttendRequest> requests, const AttendO
     stats_.dense_fallbacks += static_cast<std::uint32_t>(requests.size());
   }
   const auto start = Clock::now();
-  const Status status = attend_so(requests, chosen);
+  const Status status = attend_so(requests, chosen, statuses);
   if (status != Status::kOk) return status;
   const std::chrono::duration<double, std::nano> taken = Clock::now() - start;
   speed.note(by_codes, taken.count() / static_cast<double>(tokens));
   return Status::kOk;
 }
 
-Status Pool::Impl::attend_so(std::span<const AttendRequest> requests,
-                             const AttendOptions& options) {
-  std::size_t done = 0;
-  std::vector<std::uint64_t> results;
-  while (done < requests.size()) {
-    batch_->clear();
-    results.clear();
-    Status status = Status::kOk;
-    while (done + results.size() < requests.size()) {
-      std::uint64_t result = 0;
-      status = add_attend(requests[done + results.size()], options, &result);
-      if (status != Status::kOk) break;
-      results.push_back(result);
+Status Pool::Impl::attend_so(std::span<const AttendRequest> requests, const AttendOptions& options,
+                             std::vector<Status>* statuses) {
+  Outcomes outcomes(requests.size(), statuses, &last_error_);
+  for (std::size_t done = 0; done < requests.size();) {
+    std::size_t next = done;
+    const Status status = attend_some(requests, options, &outcomes, &next);
+    if (status != Status::kOk) {
+      outcomes.fail_from(done, status);
+      return outcomes.first();
     }
-    // Full means: run what there is, then go on. A request that does not fit an empty batch never
-    // will.
-    const bool full = status == Status::kQueueFull;
-    if (full && results.empty()) return fail(status, "a request is larger than the staging area");
-    if (status != Status::kOk && !full) return status;
-    status = run_batch();
-    if (status != Status::kOk) return status;
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      const AttendRequest& request = requests[done + i];
-      const nkv_completion& completion = batch_->completions()[i];
-      if (completion.status != NKV_STATUS_OK) {
-        std::vector<std::uint32_t> numbers;
-        if (options.cold != ColdPages::kRefuse) {
-          numbers = pages_that_are(Temperature::kWarm,
-                                   *find_head(request.sequence, request.layer, request.kv_head));
-        }
-        return fail_completion(
-            completion, "attending to " + place(request.sequence, request.layer, request.kv_head),
-            numbers);
-      }
-      take_result(request, results[i]);
-    }
-    done += results.size();
+    done = next;
   }
-  if (options.cold != ColdPages::kDecode || cold_.empty()) return Status::kOk;
-  for (const AttendRequest& request : requests) {
-    const Status status = add_decoded(request, options);
-    if (status != Status::kOk) return status;
+  if (options.cold != ColdPages::kDecode || cold_.empty()) return outcomes.first();
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (!outcomes.is_ok(i)) continue;
+    const Status status = add_decoded(requests[i], options);
+    outcomes.note(i, status);
+    if (may_be_of_all(status)) outcomes.fail_from(i, status);
+  }
+  return outcomes.first();
+}
+
+Status Pool::Impl::attend_some(std::span<const AttendRequest> requests,
+                               const AttendOptions& options, Outcomes* outcomes,
+                               std::size_t* next) {
+  const std::size_t begin = *next;
+  batch_->clear();
+  commands_.clear();
+  for (; *next < requests.size(); ++*next) {
+    std::uint64_t result = 0;
+    Status status = add_attend(requests[*next], options, &result);
+    // Full means: run what there is, then go on. What does not fit an empty batch never will.
+    if (status == Status::kQueueFull && *next > begin) break;
+    if (status == Status::kQueueFull) {
+      status = fail(status, "a request is larger than the staging area");
+    }
+    outcomes->note(*next, status);
+    if (status == Status::kOk) commands_.emplace_back(*next, result);
+  }
+  const Status status = run_batch();
+  if (status != Status::kOk) return status;
+  for (std::size_t i = 0; i < commands_.size(); ++i) {
+    const auto& [request, result] = commands_[i];
+    outcomes->note(request,
+                   settle_attend(requests[request], options, batch_->completions()[i], result));
   }
   return Status::kOk;
+}
+
+Status Pool::Impl::settle_attend(const AttendRequest& request, const AttendOptions& options,
+                                 const nkv_completion& completion, std::uint64_t result) {
+  if (completion.status == NKV_STATUS_OK) {
+    take_result(request, result);
+    return Status::kOk;
+  }
+  std::vector<std::uint32_t> numbers;
+  if (options.cold != ColdPages::kRefuse) {
+    numbers = pages_that_are(Temperature::kWarm,
+                             *find_head(request.sequence, request.layer, request.kv_head));
+  }
+  return fail_completion(completion,
+                         "attending to " + place(request.sequence, request.layer, request.kv_head),
+                         numbers);
 }
 
 }  // namespace nearkv

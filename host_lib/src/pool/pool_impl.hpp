@@ -99,7 +99,9 @@ class Pool::Impl {
   Status tokens(std::uint64_t id, std::uint16_t layer, std::uint32_t* tokens);
   Status page_list(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
                    std::uint64_t* address, std::uint32_t* tokens);
-  Status attend(std::span<const AttendRequest> requests, const AttendOptions& options);
+  /// `statuses`: by request, if the call got as far as that.
+  Status attend(std::span<const AttendRequest> requests, const AttendOptions& options,
+                std::vector<Status>* statuses);
   Status top_k(const TopKRequest& request);
   Status gather(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
                 std::span<const std::uint32_t> ids, std::span<std::byte> keys,
@@ -210,7 +212,6 @@ class Pool::Impl {
                     std::uint64_t* result);
   Status add_attend_to(const PageRun& pages, const AttendRequest& request,
                        const AttendOptions& options, std::uint64_t* result);
-  void take_result(const AttendRequest& request, std::uint64_t result);
   /// Whether an approximate mode is not worth what is visible of so many tokens. Never on a device
   /// without such modes, which is to say so at whatever length.
   [[nodiscard]] bool are_too_few(std::uint32_t tokens, std::uint32_t window,
@@ -218,8 +219,18 @@ class Pool::Impl {
   /// Tokens that requests see together; 0 if one sees too few, or cannot be answered.
   std::uint64_t tokens_by_codes(std::span<const AttendRequest> requests,
                                 const AttendOptions& options);
+  class Outcomes;
   /// attend() in the mode that the options say.
-  Status attend_so(std::span<const AttendRequest> requests, const AttendOptions& options);
+  Status attend_so(std::span<const AttendRequest> requests, const AttendOptions& options,
+                   std::vector<Status>* statuses);
+  /// Runs the commands of requests from number `next` on, as many as fit together, and moves `next`
+  /// behind them. An error is that of run_batch(): none of them has an answer.
+  Status attend_some(std::span<const AttendRequest> requests, const AttendOptions& options,
+                     Outcomes* outcomes, std::size_t* next);
+  /// Takes the result of a request's command, or tells why there is none.
+  Status settle_attend(const AttendRequest& request, const AttendOptions& options,
+                       const nkv_completion& completion, std::uint64_t result);
+  void take_result(const AttendRequest& request, std::uint64_t result);
 
   // pool_query.cpp
   /// What a caller's causal limit means for a list of pages; false if it is beyond it.
@@ -320,6 +331,7 @@ class Pool::Impl {
   std::unique_ptr<Queue> queue_;
   NearStats stats_;
   std::unique_ptr<CommandBatch> batch_;
+  std::vector<std::pair<std::size_t, std::uint64_t>> commands_;  ///< Of a batch: request, result.
   Status unfinished_ = Status::kOk;  ///< How a batch ended of which something may be in flight.
   SlabAllocator slabs_;
   ListAllocator lists_;
