@@ -14,12 +14,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from bench import Context, Skipped
 from bench.contender import Contender, ContenderError
 from bench.engines.environment import Environment, EnvironmentMissing, make_environment
 from bench.engines.found import start_worker, vllm_environment
+from bench.decode_model import with_what_they_tell
 from bench.turns import Way, take_turns
 from nearkv.doctor import cpu_count
 from nearkv.real_models import ModelError, fetch_gguf, fetch_model
@@ -111,9 +113,11 @@ def _transformers(context: Context, model: Path, turns: int) -> Iterator[Result]
     here = Environment(Path(sys.executable))
     with start_worker("transformers", "transformers_decode", here, question) as engine:
         read_gb_per_s = engine.order("read {}")["gb_per_s"]
-        for batch in _TINY if context.tiny else _TRANSFORMERS:
-            others = _Others([], {})
-            yield from _measured(context, engine, others, batch, threads, turns, read_gb_per_s)
+        batches = _TINY if context.tiny else _TRANSFORMERS
+        measure = partial(
+            _measured, context, engine, _Others([], {}), threads, turns, read_gb_per_s
+        )
+        yield from with_what_they_tell("transformers", threads, map(measure, batches))
         compared = {"requests": 1, "tokens": 200 if context.tiny else 3000, "steps": 1}
         engine.order(f"fill {json.dumps(compared)}")
         yield Result(
@@ -154,8 +158,8 @@ def _vllm(context: Context, model: Path, turns: int) -> Iterator[Result]:
             yield Result(
                 name=f"decode/plain_read_threads{threads}", value=read_gb_per_s, unit="GB/s"
             )
-            for batch in batches:
-                yield from _measured(context, engine, others, batch, threads, turns, read_gb_per_s)
+            measure = partial(_measured, context, engine, others, threads, turns, read_gb_per_s)
+            yield from with_what_they_tell("vllm", threads, map(measure, batches))
             if threads == max(teams):
                 yield _answered(context, engine)
 
@@ -181,28 +185,31 @@ def _measured(
     context: Context,
     engine: Contender,
     others: _Others,
-    batch: _Batch,
     threads: int,
     turns: int,
     read_gb_per_s: float,
+    batch: _Batch,
 ) -> Iterator[Result]:
     """An engine's steps in place, beside its own attention and beside engines run instead.
 
     `rest_ms` is a step without attention, `expected_ms` one whose attention takes as long as a
-    plain read of K and V; `gb_per_s` and `own_gb_per_s` are what attention read them at.
+    plain read of K and V; `gb_per_s` and `own_gb_per_s` are what attention read them at, and
+    `grown_bytes` is what the process grows by when it first attends to the batch in place.
     """
     what = f"{batch.requests} x {batch.tokens} tokens, {threads} threads"
-    steps = 3 * turns * _TURN_STEPS
+    steps = (3 * turns + 2) * _TURN_STEPS
     requests = {"requests": batch.requests, "tokens": batch.tokens, "steps": steps}
     is_long = batch.tokens >= _LEAST_TOKENS
     by_codes = others.by_codes if is_long else {}
     for each in engine, *by_codes.values(), *(other for _, other in others.instead):
         context.progress(f"{what}: {each.title} computes the prompts")
-        each.order(f"fill {json.dumps(requests)}")
+        way = "near" if each in by_codes.values() else "own"
+        each.order(f"fill {json.dumps(requests | {'way': way})}")
     context.progress(f"{what}: decoding")
     near, own, rest = (Way(engine, attention) for attention in ("near", "own", "none"))
     ways_instead = {peer: Way(other, "own") for peer, other in others.instead}
     ways_by_codes = {mode: Way(other, "near") for mode, other in by_codes.items()}
+    grown_bytes = _grown_bytes(engine)
     held = [engine.order("held {}")["kv_bytes"]]
     ways = [own, near, rest, *ways_by_codes.values(), *ways_instead.values()]
     readings = take_turns(ways, turns, _TURN_STEPS, _PAUSE_S)
@@ -215,6 +222,7 @@ def _measured(
         "rest_ms": rest_s * 1e3,
         "expected_ms": rest_s * 1e3 + kv_bytes / read_gb_per_s / 1e6,
         "kv_bytes_per_step": kv_bytes,
+        "grown_bytes": grown_bytes,
         "steps": len(readings[near].readings),
     }
     for rate, step_s in ("gb_per_s", near_s), ("own_gb_per_s", own_s):
@@ -255,6 +263,15 @@ def _measured(
             goal=Goal(">=", goal, of="ratio") if goal else None,
             extra={"step_ms": near_s * 1e3, "peer_step_ms": readings[way].median * 1e3},
         )
+
+
+def _grown_bytes(engine: Contender) -> int:
+    """What the process grows by when it attends in place after its own attention did."""
+    resident = []
+    for attention in "own", "near":
+        take_turns([Way(engine, attention)], 1, _TURN_STEPS)
+        resident.append(engine.order("held {}")["resident_bytes"])
+    return max(0, resident[1] - resident[0])
 
 
 def _answered(context: Context, engine: Contender) -> Result:

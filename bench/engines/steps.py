@@ -1,7 +1,9 @@
-"""What workers time: steps, a turn at a time, and memory."""
+"""What workers measure: steps, a turn at a time, and memory."""
 
+import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 _READ_BYTES = 1 << 29
 
@@ -21,6 +23,12 @@ def plain_read_gb_per_s() -> float:
 
     memory = torch.ones(_READ_BYTES // 8, dtype=torch.int64)
     return _READ_BYTES / min(_seconds(memory.sum) for _ in range(9)) / 1e9
+
+
+def resident_bytes() -> int:
+    """Of this process, in memory now."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _seconds(call: Callable[[], object]) -> float:

@@ -1,11 +1,12 @@
 """A model of transformers whose decode steps are timed, with NearKV's attention and sdpa by turns.
 
 Runs in the project's environment. Its argument: {"model": FOLDER, "threads", "dtype"}. Orders:
-`fill {"requests", "tokens", "steps"}` computes a prompt, gives it to so many requests with room for
+`fill {"requests", "tokens", "steps", ..}` computes a prompt, gives it to so many requests with room for
 so many steps in a static cache, and forgets others;
 `turn {"way", "count"}` decodes so many steps with sdpa ("own"), NearKV's attention ("near") or
 "none", whose tokens mean nothing, and answers {"seconds": of each step but the first};
-`held {}` answers {"kv_bytes": what the attention of the last step read};
+`held {}` answers {"kv_bytes": what the attention of the last step read, "resident_bytes": of the
+process};
 `compare {}` takes a step in both ways, and answers {"difference": the largest of a log-probability
 of the four likeliest tokens};
 `read {}` answers {"gb_per_s": of a plain read of memory by all threads}.
@@ -16,7 +17,7 @@ import sys
 from typing import Any
 
 from bench.engines.orders import serve
-from bench.engines.steps import plain_read_gb_per_s, seconds_of_turn
+from bench.engines.steps import plain_read_gb_per_s, resident_bytes, seconds_of_turn
 from bench.quiet import as_a_program_of_its_own
 
 as_a_program_of_its_own(json.loads(sys.argv[1])["threads"])
@@ -58,7 +59,7 @@ class TransformersModel:
         self._model = AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, dtype))
         self._model.eval()
 
-    def fill(self, order: dict[str, int]) -> dict[str, Any]:
+    def fill(self, order: dict[str, Any]) -> dict[str, Any]:
         """Computes a prompt for all requests."""
         requests, tokens = order["requests"], order["tokens"]
         room = tokens + order["steps"] + 1
@@ -81,11 +82,12 @@ class TransformersModel:
         return {"seconds": seconds_of_turn(order["count"], lambda: self._step(self._next))}
 
     def held(self, _: dict[str, int]) -> dict[str, Any]:
-        """Bytes of all requests' K and V."""
+        """Bytes of all requests' K and V, and of the process."""
         layer = self._cache.layers[0]
         seen = int(self._cache.get_seq_length())
         row = layer.keys.shape[0] * layer.keys.shape[1] * layer.keys.shape[3]
-        return {"kv_bytes": 2 * len(self._cache.layers) * seen * row * layer.keys.element_size()}
+        kv_bytes = 2 * len(self._cache.layers) * seen * row * layer.keys.element_size()
+        return {"kv_bytes": kv_bytes, "resident_bytes": resident_bytes()}
 
     def compare(self, _: dict[str, int]) -> dict[str, Any]:
         """The next step, taken in both ways."""

@@ -2,11 +2,12 @@
 
 Runs in vLLM's environment. Its argument: {"model": FOLDER, "threads", "tokens": most that its
 requests have together, "block_tokens", "attention": what additional_config says of it}. Orders:
-`fill {"requests", "tokens", ..}` computes so many prompts, which decode from then on, and ends
-others;
+`fill {"requests", "tokens", "way", ..}` computes so many prompts, which decode from then on, and
+ends others;
 `turn {"way", "count"}` decodes so many steps with its "own" attention, "near", or "none", whose
 tokens mean nothing, and answers {"seconds": of each step but the first};
-`held {}` answers {"kv_bytes": of K and V that the last step attended to};
+`held {}` answers {"kv_bytes": of K and V that the last step attended to, "resident_bytes": of the
+process};
 `used {}` answers {"read_share": of K and V that were attended to by codes so far, the part read};
 `read {}` answers {"gb_per_s": of a plain read of memory by all threads};
 `answer {"tokens", "new_tokens"}` gives {"own": [TOKEN, ..], "near": .., "difference": the largest
@@ -19,7 +20,7 @@ import sys
 from typing import Any
 
 from bench.engines.orders import serve
-from bench.engines.steps import plain_read_gb_per_s, seconds_of_turn
+from bench.engines.steps import plain_read_gb_per_s, resident_bytes, seconds_of_turn
 from bench.quiet import as_a_program_of_its_own
 
 as_a_program_of_its_own(json.loads(sys.argv[1])["threads"])
@@ -95,10 +96,10 @@ class DecodeEngine:
         )
         self._lengths: dict[str, int] = {}
 
-    def fill(self, order: dict[str, int]) -> dict[str, Any]:
+    def fill(self, order: dict[str, Any]) -> dict[str, Any]:
         """Ends all requests, and computes the prompts of new ones."""
         self._engine.abort_request([*self._lengths])
-        self._take_turn("near")
+        self._take_turn(order["way"])
         sampling = SamplingParams(
             temperature=0, max_tokens=_LONGEST - order["tokens"], ignore_eos=True, detokenize=False
         )
@@ -122,8 +123,9 @@ class DecodeEngine:
         return {"seconds": seconds}
 
     def held(self, _: dict[str, int]) -> dict[str, Any]:
-        """Bytes of all requests' K and V."""
-        return {"kv_bytes": sum(self._lengths.values()) * self._token_bytes}
+        """Bytes of all requests' K and V, and of the process."""
+        kv_bytes = sum(self._lengths.values()) * self._token_bytes
+        return {"kv_bytes": kv_bytes, "resident_bytes": resident_bytes()}
 
     def used(self, _: dict[str, int]) -> dict[str, Any]:
         """Of engines with codes alone."""

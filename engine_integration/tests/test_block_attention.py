@@ -1,5 +1,8 @@
 """Attention over blocks in an engine's memory, as Python calls it."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -42,6 +45,12 @@ def step(lengths: list[int] = LENGTHS) -> BlockBatch:
     return batch
 
 
+def resident_bytes() -> int:
+    """Of this process, in memory now."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
 def queries(dtype: "torch.dtype") -> "torch.Tensor":
     generator = torch.Generator().manual_seed(2)
     shape = len(LENGTHS), KV_HEADS * GROUP, HEAD_DIM
@@ -68,6 +77,19 @@ def test_answers_are_those_of_plain_attention(dtype):
             output[request].double(), wanted, rtol=0, atol=2 * torch.finfo(dtype).eps + 1e-5
         )
     assert lse.isfinite().all()
+
+
+def test_attending_in_place_keeps_no_rows():
+    blocks = 8192
+    cache = torch.ones(blocks, KV_HEADS, 2, BLOCK_TOKENS, HEAD_DIM, dtype=torch.bfloat16)
+    batch, query = BlockBatch(), queries(torch.bfloat16)[:1]
+    order = torch.arange(blocks, dtype=torch.int32)[None]
+    length = torch.tensor([blocks * BLOCK_TOKENS], dtype=torch.int32)
+    starts = torch.arange(2, dtype=torch.int32)
+    before_bytes = resident_bytes()
+    batch.begin_step(starts, length, order, block_tokens=BLOCK_TOKENS)
+    batch.attend(blocks_of(cache), query, torch.empty_like(query), scale=1.0)
+    assert resident_bytes() - before_bytes < 0.1 * cache.nbytes
 
 
 def test_rows_of_queries_may_lie_apart():

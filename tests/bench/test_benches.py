@@ -92,6 +92,7 @@ def test_decode_steps_are_timed_in_both_ways(decode_steps: dict[str, Result]) ->
     assert steps.extra["kv_bytes_per_step"] > 2 * 200 * 23040  # Bytes of a token, of this model.
     assert steps.extra["steps"] == 6
     assert results["decode/vllm_log_probability_difference"].value < 1
+    assert any(name.startswith("decode/vllm_kv_memory") for name in results)
     (steps,) = (results[name] for name in results if name.startswith("decode/transformers_2x200"))
     assert steps.extra["kv_bytes_per_step"] > 2 * 200 * 23040
     assert results["decode/transformers_log_probability_difference"].value < 1
