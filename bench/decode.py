@@ -19,9 +19,9 @@ from pathlib import Path
 
 from bench import Context, Skipped
 from bench.contender import Contender, ContenderError
+from bench.decode_model import with_what_they_tell
 from bench.engines.environment import Environment, EnvironmentMissing, make_environment
 from bench.engines.found import start_worker, vllm_environment
-from bench.decode_model import with_what_they_tell
 from bench.turns import Way, take_turns
 from nearkv.doctor import cpu_count
 from nearkv.real_models import ModelError, fetch_gguf, fetch_model

@@ -1,8 +1,8 @@
 """A model of transformers whose decode steps are timed, with NearKV's attention and sdpa by turns.
 
 Runs in the project's environment. Its argument: {"model": FOLDER, "threads", "dtype"}. Orders:
-`fill {"requests", "tokens", "steps", ..}` computes a prompt, gives it to so many requests with room for
-so many steps in a static cache, and forgets others;
+`fill {"requests", "tokens", "steps", ..}` computes a prompt, gives it to so many requests with room
+for so many steps in a static cache, and forgets others;
 `turn {"way", "count"}` decodes so many steps with sdpa ("own"), NearKV's attention ("near") or
 "none", whose tokens mean nothing, and answers {"seconds": of each step but the first};
 `held {}` answers {"kv_bytes": what the attention of the last step read, "resident_bytes": of the

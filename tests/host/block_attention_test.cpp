@@ -155,6 +155,19 @@ TEST(BlockAttention, AStepIsUsedByManyLayers) {
   of_another_shape.step.expect_exact_request(0, usual_attention(other));
 }
 
+TEST(BlockAttention, ThreadsThatDoNotComeAreNotWaitedFor) {
+  Random random = case_random(8);
+  const BlockShape shape{NKV_DTYPE_BF16, BlockLayout::kRows};
+  Engine layer(shape, {300, 2000, 40}, {1, 1, 1}, random);
+  BlockBatch batch;
+  ASSERT_EQ(layer.step.begin(&batch), Status::kOk);
+  for (const ThreadTeam& team : teams_of_fewer_threads()) {
+    layer.step.forget_answers();
+    ASSERT_EQ(layer.step.attend(&batch, usual_attention(shape), team), Status::kOk);
+    layer.step.expect_exact(usual_attention(shape));
+  }
+}
+
 TEST(BlockAttention, QueriesOfOneRequestSeeUpToThemselves) {
   Random random = case_random(3);
   const BlockShape shape{NKV_DTYPE_BF16, BlockLayout::kChannelMajor};

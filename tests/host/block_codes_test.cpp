@@ -126,6 +126,22 @@ TEST(BlockCodesTest, RequestsOfABatchAreAnsweredAsIfAlone) {
   EXPECT_EQ(coded.codes->counts().exact, 0U);
 }
 
+TEST(BlockCodesTest, ThreadsThatDoNotComeAreNotWaitedFor) {
+  Random random = case_random(12);
+  CodedEngine coded({.kv_heads = 2, .group = 3, .dim = 64, .block_tokens = 64}, 200, &random);
+  const std::size_t longest = coded.admit(2 * kLong);
+  const std::size_t brief = coded.admit(300);
+  EngineStep step(coded.engine, {{brief, 1}, {longest, 1}}, &random);
+  BlockBatch batch;
+  ASSERT_EQ(step.begin(&batch), Status::kOk);
+  for (const ThreadTeam& team : teams_of_fewer_threads()) {
+    step.forget_answers();
+    ASSERT_EQ(step.attend(&batch, coded.tail(), team), Status::kOk);
+    step.expect_exact_request(0, usual_attention(coded.engine.shape()));
+    expect_as_pages(coded, step, longest, 1, 1, coded.tail());
+  }
+}
+
 TEST(BlockCodesTest, ThreadsThatHelpChangeNoBit) {
   Random random = case_random(10);
   CodedEngine coded({.kv_heads = 2, .group = 3, .dim = 64, .block_tokens = 64}, 400, &random);

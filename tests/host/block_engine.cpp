@@ -42,6 +42,13 @@ void run_on_threads(ThreadTeam::Body body, void* work, unsigned members) {
 
 ThreadTeam four_threads() { return {4, run_on_threads}; }
 
+std::array<ThreadTeam, 2> teams_of_fewer_threads() {
+  return {{{4, [](ThreadTeam::Body body, void* work, unsigned) { body(work); }},
+           {4, [](ThreadTeam::Body body, void* work, unsigned members) {
+              for (unsigned member = 0; member < members; ++member) body(work);
+            }}}};
+}
+
 BlockAttention usual_attention(const BlockShape& shape) {
   return {1.0F / std::sqrt(static_cast<float>(shape.dim)), 0, 0};
 }

@@ -1,6 +1,7 @@
 // An engine with a paged cache, as attention over its blocks sees it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -153,6 +154,9 @@ class EngineStep {
 
 /// Threads that a test lends, beside the caller's.
 ThreadTeam four_threads();
+/// Teams that say four threads and are fewer: one that comes alone, and one whose thread comes four
+/// times, one after another.
+std::array<ThreadTeam, 2> teams_of_fewer_threads();
 
 /// The usual scale for a shape.
 BlockAttention usual_attention(const BlockShape& shape);

@@ -88,7 +88,7 @@ struct BlockTable {
 
 /// Threads that a caller lends. `run` calls body(work) on up to `members` threads at once, one of
 /// which may be the caller's, and returns when all calls have; each call shares out the work that
-/// is left. Without `run` the caller's thread does all.
+/// is left, so calls may be fewer than said. Without `run` the caller's thread does all.
 struct ThreadTeam {
   using Body = void (*)(void* work);
   unsigned members = 1;
