@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t kTokens = 128;
 constexpr std::uint64_t kSequences = 3;
+constexpr std::uint64_t kStagingBytes = 128 << 10;
 
 /// Three sequences with tokens of their own in layer 1, and a batch that attends to all heads of
 /// all of them.
@@ -38,20 +39,20 @@ class BatchErrorsTest : public testing::TestWithParam<std::string> {
   };
 
   /// Requests number 2 * sequence + KV head.
-  Answers attend(const AttendOptions& options = {}) {
+  Answers attend(const AttendOptions& options = {}, std::uint16_t rows = 2) {
     Answers answers;
     constexpr std::size_t kRequests = kSequences * kHeads;
     answers.statuses.assign(kRequests, Status::kInternal);
-    answers.rows.assign(kRequests, std::vector<float>(2 * kDim + 2, NAN));
+    answers.rows.assign(kRequests, std::vector<float>(rows * (kDim + 1), NAN));
     std::vector<AttendRequest> requests(kRequests);
     for (std::size_t i = 0; i < kRequests; ++i) {
       requests[i].sequence = i / kHeads;
       requests[i].layer = 1;
       requests[i].kv_head = static_cast<std::uint16_t>(i % kHeads);
-      requests[i].rows = 2;
-      requests[i].query = std::as_bytes(std::span(queries_));
-      requests[i].output = std::span(answers.rows[i]).first(2 * kDim);
-      requests[i].lse = std::span(answers.rows[i]).last(2);
+      requests[i].rows = rows;
+      requests[i].query = std::as_bytes(std::span(queries_).first(rows * kDim));
+      requests[i].output = std::span(answers.rows[i]).first(rows * kDim);
+      requests[i].lse = std::span(answers.rows[i]).last(rows);
       requests[i].status = &answers.statuses[i];
     }
     AttendOptions scaled = options;
@@ -70,9 +71,16 @@ class BatchErrorsTest : public testing::TestWithParam<std::string> {
     }
   }
 
-  const std::vector<std::uint16_t> queries_ = make_queries(LayerRows(64, 9).heads[0], 2, 3.0, 9);
+  static Pool::Options options() {
+    Pool::Options options = small_pool();
+    options.staging_bytes = kStagingBytes;
+    return options;
+  }
+
+  const std::vector<std::uint16_t> queries_ =
+      make_queries(LayerRows(64, 9).heads[0], NKV_MAX_GROUP, 3.0, 9);
   const std::shared_ptr<Device> device_ = open_or_throw(comparing_always(GetParam()));
-  std::unique_ptr<Pool> pool_ = create_or_throw(device_, small_pool());
+  std::unique_ptr<Pool> pool_ = create_or_throw(device_, options());
 };
 
 TEST_P(BatchErrorsTest, ADamagedPageFailsItsRequestAlone) {
@@ -91,6 +99,20 @@ TEST_P(BatchErrorsTest, ADamagedPageFailsItsRequestAlone) {
   const Answers mended = attend();
   EXPECT_EQ(mended.status, Status::kOk);
   expect_others_as(whole, mended, {});
+}
+
+TEST_P(BatchErrorsTest, ABatchBeyondTheStagingAreaIsAnsweredInParts) {
+  constexpr std::uint16_t kRows = NKV_MAX_GROUP;
+  if (largest_group(*device_) < kRows) {
+    GTEST_SKIP() << "skipped: so few rows as this device takes all fit the smallest staging area";
+  }
+  static_assert(kSequences * kHeads * kRows * kDim * (2 + sizeof(float)) > 2 * kStagingBytes);
+  const Answers whole = attend({}, kRows);
+  ASSERT_EQ(whole.status, Status::kOk) << pool_->last_error();
+  find_page(device_->memory(), 1, 1, 0)[sizeof(nkv_page_header)] ^= std::byte{1};
+  const Answers answers = attend({}, kRows);
+  EXPECT_EQ(answers.statuses[3], Status::kCorrupt);
+  expect_others_as(whole, answers, {3});
 }
 
 TEST_P(BatchErrorsTest, ASequenceThatIsGoneFailsItsRequestsAlone) {
@@ -147,7 +169,7 @@ TEST_P(BatchErrorsTest, AResetAmidABatchFailsWhatHasNoAnswer) {
       EXPECT_EQ(attend().statuses[0], Status::kAborted);  // Until the pool is opened anew.
     }
     pool_.reset();
-    ASSERT_EQ(Pool::open(device_, small_pool(), &pool_), Status::kOk);
+    ASSERT_EQ(Pool::open(device_, options(), &pool_), Status::kOk);
     expect_others_as(whole, attend(), {});
   }
 }

@@ -21,6 +21,12 @@ inline std::string has_no(const std::string& mode) {
   return "skipped: this device has no " + mode + " (register FEATURES)";
 }
 
+/// The most query rows of a command.
+inline std::size_t largest_group(Device& device) {
+  constexpr std::uint64_t kMask = NKV_REG_LIMITS_GROUP_MASK >> NKV_REG_LIMITS_GROUP_SHIFT;
+  return device.read_csr(NKV_REG_LIMITS) >> NKV_REG_LIMITS_GROUP_SHIFT & kMask;
+}
+
 /// The widest rows that it takes, in channels.
 inline std::size_t widest_head(Device& device) {
   constexpr std::uint64_t kMask = NKV_REG_LIMITS_HEAD_DIM_MASK >> NKV_REG_LIMITS_HEAD_DIM_SHIFT;
