@@ -1,10 +1,10 @@
 """Measures one layer's attention in place over batches of many sizes, beside vLLM's and torch's.
 
 All read the same K and V in bfloat16. NearKV and vLLM read them in vLLM's blocks; torch's
-scaled_dot_product_attention reads them as rows that lie together, with the query heads of a KV head
-as one sequence, which is its best case. Each turn is of a few calls, each call in another layer
-than the one before, so that K and V come from memory as they do in an engine. Calls are made from
-Python, as vLLM makes them.
+scaled_dot_product_attention reads them as rows that lie together: once with the query heads of a KV
+head as one sequence, which is its best case, and once as one calls it, with enable_gqa. Each turn
+is of a few calls, each call in another layer than the one before, so that K and V come from memory
+as they do in an engine. Calls are made from Python, as vLLM makes them.
 """
 
 import json
@@ -20,7 +20,11 @@ from nearkv.results import Goal, Result
 
 _BLOCK_TOKENS = 32
 _TURN_CALLS = 4
-_WAYS = ("near", "vllm", "torch")
+_PEERS = {
+    "vllm": "vLLM's kernel",
+    "torch": "torch, rows that lie together",
+    "torch_gqa": "torch, enable_gqa",
+}
 # Of the largest output. Both round outputs to bfloat16, and vLLM its weights, too.
 _APART = 0.02
 
@@ -43,11 +47,16 @@ class _Batch:
     tokens: int
     queries: int = 1
 
+    def goal(self, peer: str) -> Goal | None:
+        """The project wants to be ahead from 4 requests of 512 tokens on, and far of enable_gqa."""
+        if self.requests < 4 or self.tokens < 512:
+            return None
+        return Goal(">=", 20 if peer == "torch_gqa" else 1, of="ratio")
+
     @property
-    def goal(self) -> Goal | None:
-        """The project wants to be ahead from 4 requests of 512 tokens on."""
-        is_large = self.requests >= 4 and self.tokens >= 512
-        return Goal(">=", 1, of="ratio") if is_large else None
+    def peers(self) -> list[str]:
+        """Who can answer; enable_gqa has no mask for several queries."""
+        return [name for name in _PEERS if name != "torch_gqa" or self.queries == 1]
 
 
 _HEADS = [
@@ -58,8 +67,8 @@ _HEADS = [
 _BATCHES = [
     *(_Batch(1, tokens) for tokens in (512, 8192)),
     *(_Batch(4, tokens) for tokens in (128, 512, 2048, 8192)),
-    *(_Batch(16, tokens) for tokens in (128, 512, 2048)),
-    *(_Batch(64, tokens) for tokens in (128, 512, 2048)),
+    *(_Batch(16, tokens) for tokens in (128, 512, 2048, 8192)),
+    *(_Batch(64, tokens) for tokens in (128, 512, 2048, 8192)),
     *(_Batch(4, 2048, queries) for queries in (2, 4, 8)),
 ]
 _TINY = [_Batch(2, 100), _Batch(2, 100, 3)]
@@ -86,19 +95,19 @@ def _measured(
     shape = asdict(heads)
     shape.pop("name")
     filled = worker.order(f"fill {json.dumps(shape | asdict(batch))}")
-    ways = {name: Way(worker, name) for name in _WAYS}
+    ways = {name: Way(worker, name) for name in ("near", *batch.peers)}
     turns = 2 if context.tiny else 16 if context.long else 8
     seconds = take_turns([*ways.values()], turns, _TURN_CALLS)
     gb = filled["kv_bytes"] / 1e9
     near = seconds[ways["near"]]
-    for way, peer in ("vllm", "vLLM's kernel"), ("torch", "torch, rows that lie together"):
+    for way in batch.peers:
         yield Result.of_samples(
             f"{name}_beside_{way}",
             near.per_second(gb),
             "GB/s",
-            peer=peer,
+            peer=_PEERS[way],
             beside=seconds[ways[way]].per_second(gb),
-            goal=batch.goal,
+            goal=batch.goal(way),
             extra={"ms": near.median * 1e3, "peer_ms": seconds[ways[way]].median * 1e3},
         )
     yield Result(

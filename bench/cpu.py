@@ -19,6 +19,7 @@ from nearkv.results import Goal, Result, Samples
 
 _GROUPS = (4, 8)
 _TOP_K = 256
+_CHUNK_TOKENS = 512
 _STREAM_BYTES = 1 << 29  # well past any last-level cache
 
 
@@ -39,6 +40,8 @@ def _by_rows(context: Context) -> Iterator[Result]:
             if tokens == 131072:
                 context.progress(f"top {_TOP_K} of {tokens} tokens, {rows} query heads")
                 yield from bench.search(kv)
+    context.progress(f"a chunk of {_CHUNK_TOKENS} queries over 8192 tokens")
+    yield from bench.prefill(synthetic(8192, 4 * _CHUNK_TOKENS, groups=1))
     context.progress("append")
     yield from bench.append(synthetic(65536, 4, groups=1))
 
@@ -98,6 +101,23 @@ class _CpuBench:
             peer="torch SDPA",
             beside=folded,
             goal=Goal(">=", 6, of="ratio"),
+        )
+
+    def prefill(self, kv: KvSet) -> Iterator[Result]:
+        """A prompt's chunk, four query heads a KV head, to the pages before it, beside torch."""
+        queries = kv.queries[None]
+        keys, values = kv.keys[None, None], kv.values[None, None]
+        near = AttendCall(pool_of(kv, self._uri), kv, mode=AttendMode.DENSE)
+        torch_time, near_time = interleave(
+            [lambda: functional.scaled_dot_product_attention(queries, keys, values), near],
+            repeat=self._repeat,
+        )
+        yield self._rate(
+            f"cpu/prefill_{_CHUNK_TOKENS}_over_{kv.tokens // 1024}k_g4",
+            near_time,
+            peer="torch SDPA",
+            beside=torch_time,
+            goal=Goal(">=", 3, of="ratio"),
         )
 
     def search(self, kv: KvSet) -> Iterator[Result]:

@@ -4,8 +4,9 @@ Runs in vLLM's environment. Its argument: {"threads", "block_tokens"}. Orders:
 `fill {"requests", "tokens", "queries", "kv_heads", "group", "head_dim"}` fills the blocks of some
 layers with numbers, and answers {"kv_bytes": of one layer, "difference": the
 largest of an output from vLLM's or from torch's, in parts of the largest output};
-`turn {"way", "count"}` attends so many times "near", by "vllm" or by "torch", each time in the next
-layer, and answers {"seconds": of each time but the first}.
+`turn {"way", "count"}` attends so many times "near", by "vllm", by "torch" or, with one query a
+request, by "torch_gqa", each time in the next layer, and answers {"seconds": of each time but the
+first}.
 """
 
 import json
@@ -102,6 +103,7 @@ class TimedLayers:
             "near": self._attend_near,
             "vllm": self._attend_by_vllm,
             "torch": self._attend_by_torch,
+            "torch_gqa": self._attend_by_torch_gqa,
         }
 
     def _some_rows(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -150,6 +152,11 @@ class TimedLayers:
         return scaled_dot_product_attention(
             self._folded_query, *self._rows[layer], attn_mask=self._folded_mask
         )
+
+    def _attend_by_torch_gqa(self, layer: int) -> torch.Tensor:
+        """Torch finds the KV head of each query head itself."""
+        query = self._query.unsqueeze(2)
+        return scaled_dot_product_attention(query, *self._rows[layer], enable_gqa=True)
 
     def _difference(self) -> float:
         near = self._attend_near(0).float()

@@ -115,6 +115,7 @@ def test_a_layers_attention_is_timed_over_batches(tmp_path: Path) -> None:
     assert {result.peer for result in results if result.peer} == {
         "vLLM's kernel",
         "torch, rows that lie together",
+        "torch, enable_gqa",
     }
     differences = [result for result in results if result.name.endswith("difference")]
     assert len(differences) == 6
