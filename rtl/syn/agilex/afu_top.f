@@ -4,4 +4,5 @@ nkv_agilex_csr.sv
 nkv_agilex_tags.sv
 nkv_agilex_turns.sv
 nkv_agilex_memory.sv
+nkv_agilex_rules.sv
 afu_top.sv

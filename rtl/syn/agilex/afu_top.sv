@@ -161,6 +161,23 @@ module afu_top
       .from_memory_i(mc2iafu_from_mc_axi4[s])
     );
 
+`ifndef SYNTHESIS
+    nkv_agilex_rules u_host_rules (
+      .clk_i     (afu_clk),
+      .rst_ni    (rst_n),
+      .asked_i   (asked),
+      .answered_i(answered)
+    );
+    nkv_agilex_rules #(
+      .OneAtATime(1'b1)
+    ) u_memory_rules (
+      .clk_i     (afu_clk),
+      .rst_ni    (rst_n),
+      .asked_i   (iafu2mc_to_mc_axi4[s]),
+      .answered_i(mc2iafu_from_mc_axi4[s])
+    );
+`endif
+
     // Of no meaning for single bursts in device order.
     wire unused = ^{asked.awlen, asked.awsize, asked.awburst, asked.awprot, asked.awqos,
                     asked.awcache, asked.awlock, asked.awregion, asked.awuser, asked.wlast,
