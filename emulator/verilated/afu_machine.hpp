@@ -28,7 +28,7 @@ constexpr Request agilex_request() {
   pins.ar_id = members.next(kAgilexIdBits);
   members.next(1);  // Poison
   pins.w_valid = members.next(1);
-  members.next(1);  // Last
+  pins.w_last = members.next(1);
   pins.strobes = members.next(64);
   pins.data = members.next(kDataBits);
   members.next(kUserRegionLockCache);

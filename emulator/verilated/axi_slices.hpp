@@ -147,6 +147,7 @@ class AxiSlices {
       pins::set_bits(port, at + kPin.aw_id, kPin.id_bits, write->id);
       pins::set_data(port, at + kPin.data, write->data);
       pins::set_bits(port, at + kPin.strobes, 64, ~std::uint64_t{0});
+      if constexpr (kPin.w_last != pins::kNoPin) pins::set_bits(port, at + kPin.w_last, 1, 1);
     }
     pins::set_bits(port, at + kPin.r_ready, 1, slice.host_takes_beats);
     pins::set_bits(port, at + kPin.b_ready, 1, slice.host_takes_answers);

@@ -17,7 +17,8 @@ constexpr unsigned kDataBits = 8 * sizeof(Burst);
 struct Request {
   unsigned id_bits = 0;
   unsigned ar_valid = 0, ar_id = 0, ar_address = 0, r_ready = 0;
-  unsigned aw_valid = 0, aw_id = 0, aw_address = 0, w_valid = 0, strobes = 0, data = 0, b_ready = 0;
+  unsigned aw_valid = 0, aw_id = 0, aw_address = 0, b_ready = 0;
+  unsigned w_valid = 0, w_last = 0, strobes = 0, data = 0;
   unsigned bits = 0;  ///< Of all members.
 };
 
@@ -61,6 +62,7 @@ constexpr Request inline_request(unsigned id_bits) {
   pins.ar_address = members.next(kAddressBits);
   pins.ar_id = members.next(id_bits);
   pins.ar_valid = members.next(1);
+  pins.w_last = kNoPin;
   pins.bits = members.bits();
   return pins;
 }

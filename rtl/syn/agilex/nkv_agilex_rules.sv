@@ -19,13 +19,14 @@ module nkv_agilex_rules #(
   localparam int unsigned IdBits = ReadIdBits > WriteIdBits ? ReadIdBits : WriteIdBits;
 
   wire [512+2:0] r_rest = {answered_i.rdata, answered_i.rresp, answered_i.ruser};
+  wire [2:0] b_rest = {answered_i.bresp, answered_i.buser};
   wire [512+64:0] w_rest = {asked_i.wdata, asked_i.wstrb, asked_i.wuser};
 
   nkv_axi_rules #(
     .IdBits(IdBits),
     .RBits($bits(r_rest)),
     .WBits($bits(w_rest)),
-    .BBits($bits(answered_i.bresp))
+    .BBits($bits(b_rest))
   ) u_rules (
     .clk_i,
     .rst_ni,
@@ -51,9 +52,15 @@ module nkv_agilex_rules #(
     .b_valid_i (answered_i.bvalid),
     .b_ready_i (asked_i.bready),
     .b_id_i    (IdBits'(answered_i.bid)),
-    .b_i       (answered_i.bresp)
+    .b_i       (b_rest)
   );
 
+  wire [18:0] ar_rest = {asked_i.arsize, asked_i.arburst, asked_i.arprot, asked_i.arqos, asked_i.arcache, asked_i.arlock,
+                         asked_i.aruser};
+  wire [18:0] aw_rest = {asked_i.awsize, asked_i.awburst, asked_i.awprot, asked_i.awqos, asked_i.awcache, asked_i.awlock,
+                         asked_i.awuser};
+  `NKV_ASSERT_STAYS(ArRestStays_A, asked_i.arvalid, answered_i.arready, {ar_rest, asked_i.arregion})
+  `NKV_ASSERT_STAYS(AwRestStays_A, asked_i.awvalid, answered_i.awready, {aw_rest, asked_i.awregion})
   `NKV_ASSERT(ReadIsOneBurst_A, !asked_i.arvalid || asked_i.arlen == '0)
   `NKV_ASSERT(WriteIsOneBurst_A, !asked_i.awvalid || asked_i.awlen == '0)
   `NKV_ASSERT(OneAtATime_A, !OneAtATime || !(asked_i.arvalid && (asked_i.awvalid || asked_i.wvalid)))
