@@ -154,6 +154,20 @@ def test_attention_is_that_of_all_tokens(name):
     assert engine.pages.counts.stored_tokens > 0
 
 
+def test_the_newest_tokens_are_attended_to_where_they_lie(monkeypatch):
+    engine = Engine(soft_cap=5.0)
+    engine.step([300, 410], [300, 410])
+
+    def gathers(*_: object) -> None:
+        raise AssertionError("rows were read for torch")
+
+    monkeypatch.setattr("nearkv.vllm.near_tokens.attend_here", gathers)
+    attended, error = engine.step([301, 413], [1, 3])
+    assert (attended, error < 2e-5) == (4 * LAYERS, True)
+    with pytest.raises(AssertionError, match="for torch"):  # A prompt's chunk.
+        engine.step([330, 414], [29, 1])
+
+
 def test_pages_with_codes_wait_for_the_queries_that_tell_their_gains():
     engine = Engine(codes=True)
     pool, many = engine.pages.pool, 280

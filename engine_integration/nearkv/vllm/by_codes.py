@@ -19,7 +19,8 @@ from nearkv.core import PAGE_TOKENS, AttendMode, BlockCache, BlockCodes
 from nearkv.gains import AskedQueries, read_gains
 from nearkv.vllm.attention_options import AttentionOptions, refuse
 from nearkv.vllm.configured import configured_options
-from nearkv.vllm.in_place import InPlaceImpl, InPlaceMetadataBuilder, halves
+from nearkv.vllm.in_place import InPlaceImpl, InPlaceMetadataBuilder
+from nearkv.vllm.kv_rows import halves
 
 logger = init_logger(__name__)
 

@@ -11,9 +11,10 @@ import torch
 
 from nearkv.core import Error, Pool
 from nearkv.far import FarAttention
-from nearkv.near import UNSEEN, attend_here, merge
+from nearkv.near import merge
 from nearkv.vllm.far_pages import FarPages, Row, StoredSequence
-from nearkv.vllm.kv_rows import KVRows, Places
+from nearkv.vllm.kv_rows import KVRows
+from nearkv.vllm.near_tokens import NearTokens
 from nearkv.vllm.some_requests import SomeRequests
 
 
@@ -39,19 +40,7 @@ class _Batch:
     """By row: the first token of the pool that is visible, to all of its queries."""
     tokens: slice | torch.Tensor
     """Of the step's tokens: which are theirs, row by row."""
-    slots: torch.Tensor
-    """[rows, keys]: what is attended to here, padded."""
-    mask: torch.Tensor
-    """[rows, 1, queries, keys]: True where a query sees a key, or what is added to its logit."""
-    _places: tuple[Places, Places] | None = None
-    _places_of: object = None
-
-    def places(self, cache: torch.Tensor, reader: KVRows) -> tuple[Places, Places]:
-        """Of the slots: found once for all layers whose caches have one shape."""
-        shape = reader, cache.stride()
-        if self._places is None or self._places_of != shape:
-            self._places, self._places_of = reader.places(cache, self.slots), shape
-        return self._places
+    near: NearTokens
 
 
 @dataclass
@@ -153,18 +142,11 @@ class FarStep:
         cache: torch.Tensor,
         reader: KVRows,
     ) -> None:
-        keys, values = reader.read(cache, batch.places(cache, reader))
-        count, kv_heads, dim = len(batch.rows), keys.shape[2], keys.shape[3]
-        grouped = query[batch.tokens].view(count, -1, kv_heads, query.shape[1] // kv_heads, dim)
+        mine = query[batch.tokens]
+        near = batch.near.attend(layer, mine, cache, reader)
+        count, kv_heads = len(batch.rows), cache.shape[1]
+        grouped = mine.view(count, -1, kv_heads, query.shape[1] // kv_heads, query.shape[2])
         grouped = grouped.permute(0, 2, 3, 1, 4)
-        near = attend_here(
-            grouped,
-            keys.transpose(1, 2),
-            values.transpose(1, 2),
-            batch.mask,
-            layer.scale,
-            layer.soft_cap,
-        )
         merged, _ = merge(near, self._attend_far(layer, batch, grouped))
         merged = merged.permute(0, 3, 1, 2, 4).flatten(2, 3).flatten(0, 1)
         output[batch.tokens] = merged.to(output.dtype)
@@ -297,29 +279,8 @@ class FarStep:
 
     def _batch(self, group: list[tuple[Row, int]], window: int) -> _Batch:
         rows, seen = ([*part] for part in zip(*group, strict=True))
-        queries = rows[0].queries
-        # By row: tokens that only some queries' windows still have, and what follows the pool's.
-        far, length = np.array([(row.far, row.length) for row in rows]).T[:, :, None]
-        first = np.maximum(0, length - queries - window + 1) if window else np.array(seen)[:, None]
-        older = np.maximum(0, np.array(seen)[:, None] - first)
-        count = older + length - far
-        keys = np.arange(count.max())
-        keys = np.where(keys < older, first + keys, far - older + keys)
-        slots = self._slots_of(rows, np.minimum(keys, length - 1))
-        newest = length - queries + np.arange(queries)
-        visible = keys[:, None, :] <= newest[:, :, None]
-        if window:
-            visible &= keys[:, None, :] > newest[:, :, None] - window
-        mask = torch.from_numpy(visible[:, None]).to(self.device)
-        if queries == 1:  # Small enough to be made a sum once for all layers.
-            mask = torch.zeros(mask.shape, device=self.device).masked_fill(~mask, UNSEEN)
-        return _Batch(
-            rows,
-            seen,
-            self._tokens_of([row.number for row in rows]),
-            torch.from_numpy(slots).to(self.device),
-            mask,
-        )
+        tokens = self._tokens_of([row.number for row in rows])
+        return _Batch(rows, seen, tokens, NearTokens(self.pages, rows, seen, window, self.device))
 
     def _tokens_of(self, rows: list[int]) -> slice | torch.Tensor:
         if rows == list(range(rows[0], rows[0] + len(rows))):
@@ -329,8 +290,3 @@ class FarStep:
     def _indices_of(self, rows: list[int]) -> torch.Tensor:
         ranges = [torch.arange(self.starts[row], self.starts[row + 1]) for row in rows]
         return torch.cat(ranges).to(self.device)
-
-    def _slots_of(self, rows: list[Row], positions: np.ndarray) -> np.ndarray:
-        return np.stack(
-            [self.pages.slots(row, each) for row, each in zip(rows, positions, strict=True)]
-        )

@@ -20,14 +20,10 @@ from vllm.v1.kv_cache_interface import FullAttentionSpec, SlidingWindowSpec
 
 from nearkv.core import MAX_HEAD_DIM, BlockBatch, BlockCache
 from nearkv.vllm.attention_options import refuse
-from nearkv.vllm.kv_rows import block_layout, packed_rows
+from nearkv.vllm.kv_rows import MAX_QUERIES, block_layout, halves, packed_rows
 from nearkv.vllm.some_requests import SomeRequests, some_requests
 
 logger = init_logger(__name__)
-
-MAX_QUERIES = 8
-"""Of a request in a step: its last token, and those that are guessed ahead of it. More are a
-prompt's, or many guesses; vLLM's kernel attends for them."""
 
 
 @dataclass
@@ -175,9 +171,3 @@ class InPlaceImpl(CPUAttentionBackendImpl):
                 )
             self._cache = kv_cache, cache
         return self._cache[1]
-
-
-def halves(kv_cache: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """K and V [blocks, kv_heads, block_tokens, head_size], in whatever order inside of a block."""
-    blocks, kv_heads, block_tokens, _ = kv_cache.shape
-    return kv_cache.view(blocks, kv_heads, 2 * block_tokens, -1).chunk(2, dim=2)

@@ -12,6 +12,9 @@ from nearkv.core import BlockLayout
 # How many tokens, and how many channels, kernels keep together.
 _TOKEN_GROUPS = (1, 2, 16, 32, 64)
 _CHANNEL_GROUPS = (1, 2, 4, 8, 16, 32)
+MAX_QUERIES = 8
+"""Of a request in a step that NearKV's kernels take: its last token, and those that are guessed
+ahead of it. More are a prompt's, or many guesses."""
 Places = torch.Tensor | tuple[torch.Tensor, ...]
 _DIGIT_BITS = 7  # A bfloat16 holds integers of 7 bits, and one more, exactly.
 
@@ -138,6 +141,12 @@ def block_layout(rows: KVRows, block_tokens: int) -> BlockLayout | None:
     return next(
         (layout for layout, packed in known.items() if packed == (rows.keys, rows.values)), None
     )
+
+
+def halves(kv_cache: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """K and V [blocks, kv_heads, block_tokens, head_size], in whatever order inside of a block."""
+    blocks, kv_heads, block_tokens, _ = kv_cache.shape
+    return kv_cache.view(blocks, kv_heads, 2 * block_tokens, -1).chunk(2, dim=2)
 
 
 @functools.cache
